@@ -1,0 +1,140 @@
+"""Opening trajectory files: every refusal by HDF5 becomes one sentence; damage is recognised."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+
+from md_gie.errors import TrajectoryError
+from md_gie.trajectory import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+# HDF5's file lock does not hold within one process.
+_written_here: set[Path] = set()
+
+
+def refuse_second_writer(path: Path) -> None:
+    """Raise TrajectoryError if this process is writing the file already."""
+    if path.resolve() in _written_here:
+        raise TrajectoryError(f"{path} is already open for writing in this process", path=path)
+
+
+def claim(path: Path) -> None:
+    """Note that this process writes the file."""
+    _written_here.add(path.resolve())
+
+
+def release(path: Path) -> None:
+    """Note that this process no longer writes the file."""
+    _written_here.discard(path.resolve())
+
+
+def open_file(path: Path, mode: str) -> h5py.File:
+    """Open an HDF5 file as a trajectory of md_gie.
+
+    Raises
+    ------
+    TrajectoryError
+        If it is missing, in use by a writer, not HDF5, or not written by md_gie.
+    """
+    if not path.is_file():
+        raise TrajectoryError(f"{path}: no such trajectory", path=path)
+    try:
+        file = h5py.File(path, mode, libver=layout.LIBRARY_VERSIONS)
+    except BlockingIOError as error:
+        raise TrajectoryError(
+            f"{path} is in use by another process; wait for it to end, or write to another file",
+            path=path,
+        ) from error
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise TrajectoryError(
+            f"{path} cannot be read as HDF5 ({error}); it is damaged or another kind of file",
+            path=path,
+        ) from error
+    if layout.COMMITTED not in file or layout.CHECKSUMS not in file:
+        file.close()
+        raise TrajectoryError(
+            f"{path} is HDF5 but not a trajectory of md_gie: it has no {layout.COMMITTED}; "
+            "read it with MDAnalysis or h5py",
+            path=path,
+        )
+    return file
+
+
+def reserve(file: h5py.File, size: int) -> None:
+    """Make the disk promise ``size`` more bytes, or raise OSError before HDF5 has changed a thing.
+
+    HDF5 records a file's new end before the data are written: a disk that fills up in between
+    leaves a file which no program opens. Where the system has no such call, nothing is promised.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.id.get_vfd_handle(), file.id.get_filesize(), size)
+
+
+def committed(file: h5py.File) -> int:
+    """Count the frames that were written completely."""
+    return int(file[layout.COMMITTED][()])
+
+
+def truncate(file: h5py.File, count: int) -> None:
+    """Drop everything beyond the first ``count`` frames."""
+    # The count goes first: a kill in between must not leave it above what there is.
+    file[layout.COMMITTED][()] = count
+    file.flush()
+    for data in (*growing(file).values(), file[layout.CHECKSUMS]):
+        data.resize(count, axis=0)
+    file.flush()
+
+
+def force_factor(file: h5py.File) -> float:
+    """Return what one eV/Å is in the file's force unit; 1 if it holds no forces."""
+    path = f"{layout.PARTICLES}/force/value"
+    return layout.FORCE_FACTORS[file[path].attrs["unit"]] if path in file else 1.0
+
+
+def growing(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """Return the datasets with one entry a frame, in the order in which checksums run over them."""
+    return {path: file[path] for path in file[layout.CHECKSUMS].attrs["elements"]}
+
+
+def checksum(entries: Iterable[NDArray[Any]]) -> int:
+    """CRC32 over one frame's entries, as they are stored."""
+    value = 0
+    for entry in entries:
+        value = zlib.crc32(entry.tobytes(), value)
+    return value
+
+
+def verify(file: h5py.File, frames: Iterable[int]) -> None:
+    """Compare frames with their checksums.
+
+    Raises
+    ------
+    TrajectoryError
+        Naming the first frame that differs or cannot be read.
+    """
+    datasets = growing(file)
+    checksums = file[layout.CHECKSUMS]
+    for frame in frames:
+        try:
+            same = checksum(data[frame] for data in datasets.values()) == checksums[frame]
+        except (OSError, ValueError, IndexError):
+            same = False
+        if not same:
+            raise TrajectoryError(
+                f"{file.filename}: frame {frame} differs from its checksum, so the file was "
+                "damaged after it was written; frames before it can still be read",
+                path=Path(file.filename),
+                frame=frame,
+            )

@@ -1,0 +1,240 @@
+"""Where things lie in an md_gie trajectory: H5MD 1.1 groups, units, types and chunks.
+
+Reference: de Buyl, Colberg and Höfling, Comput. Phys. Commun. 185, 1546 (2014),
+doi:10.1016/j.cpc.2014.01.018; https://www.nongnu.org/h5md/h5md.html (version 1.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+import h5py
+import numpy as np
+
+from md_gie.units import EV_KJ_MOL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+# MDAnalysis opens a topology-free file only when the particle group has this name.
+PARTICLES = "particles/trajectory"
+OBSERVABLES = "observables/trajectory"
+PARAMETERS = "parameters/md_gie"
+STEP = f"{PARTICLES}/position/step"
+TIME = f"{PARTICLES}/position/time"
+BOX = f"{PARTICLES}/box"
+COMMITTED = "md_gie/n_committed"
+CHECKSUMS = "md_gie/crc32"
+RUNS = "md_gie/runs"
+
+FORCE_FACTORS = {"kJ mol-1 Angstrom-1": EV_KJ_MOL, "eV Angstrom-1": 1.0}
+"""What one eV/Å is in each force unit that a file may use."""
+
+# Superblock 0: later superblocks carry a flag that bars a file from opening after a kill.
+LIBRARY_VERSIONS = ("earliest", "v110")
+
+_LARGEST_CHUNK = 4 * 2**20  # bytes
+_RUN_FIELDS = np.dtype([("start_step", "i8"), ("time", "S32"), ("version", "S32")])
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A quantity of the whole system that every frame carries.
+
+    Parameters
+    ----------
+    name : str
+        Group below ``/observables/trajectory``, for example ``potential_energy``.
+    unit : str
+        As written to the file, for example ``eV``.
+    shape : tuple of int
+        ``()`` for a scalar, ``(3, 3)`` for a tensor.
+    """
+
+    name: str
+    unit: str
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrajectoryHeader:
+    """What does not change along a trajectory.
+
+    Parameters
+    ----------
+    numbers : (N,) int
+        Atomic numbers.
+    masses : (N,) float64, amu
+    pbc : three bools
+        Periodicity along each lattice vector.
+    metadata : mapping of str to str
+        Provenance (configuration, model, versions), stored as attributes of ``/parameters/md_gie``.
+    """
+
+    numbers: NDArray[np.integer[Any]]
+    masses: NDArray[np.float64]
+    pbc: tuple[bool, bool, bool]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrajectoryOptions:
+    """How a trajectory is stored.
+
+    Parameters
+    ----------
+    observables : tuple of Observable
+    velocities, forces : bool
+        Whether frames carry them.
+    position_dtype : {"f4", "f8"}
+        Velocities and forces are always ``f4``.
+    force_unit : str
+        A key of ``FORCE_FACTORS``. MDAnalysis refuses a file whose forces are in eV/Å.
+    species_series : bool
+        Repeat the species in every frame, 2 bytes an atom; ZnH5MD reads no other form.
+    compression : {None, "gzip"}
+        Of per-atom data. It saves 10 to 16 % of thermal noise and costs ten times the time.
+    fsync : bool
+        Force each commit to the disk, so that it survives a power failure and not only a kill.
+    """
+
+    observables: tuple[Observable, ...] = ()
+    velocities: bool = True
+    forces: bool = True
+    position_dtype: Literal["f4", "f8"] = "f4"
+    force_unit: str = "kJ mol-1 Angstrom-1"
+    species_series: bool = True
+    compression: Literal["gzip"] | None = None
+    fsync: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One configuration of a trajectory, in the units of md_gie.
+
+    Parameters
+    ----------
+    step : int
+    time_fs : float
+    cell : (3, 3) float64, Å
+        Lattice vectors in rows.
+    positions : (N, 3) float, Å
+    velocities : (N, 3) float, Å/fs, or None
+    forces : (N, 3) float, eV/Å, or None
+    observables : mapping of str to float or array
+    """
+
+    step: int
+    time_fs: float
+    cell: NDArray[np.float64]
+    positions: NDArray[np.floating[Any]]
+    velocities: NDArray[np.floating[Any]] | None = None
+    forces: NDArray[np.floating[Any]] | None = None
+    observables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Element:
+    """A dataset that grows by one entry a frame."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    unit: str | None
+    chunk: tuple[int, ...]
+    compression: str | None = None
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of one entry."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+def elements(n_atoms: int, options: TrajectoryOptions) -> tuple[Element, ...]:
+    """Every growing dataset of a file, in the order in which checksums run over them."""
+
+    def per_atom(name: str, dtype: str, unit: str) -> Element:
+        parts = math.ceil(n_atoms * 3 * np.dtype(dtype).itemsize / _LARGEST_CHUNK)
+        chunk = (1, math.ceil(n_atoms / parts), 3)
+        path = f"{PARTICLES}/{name}/value"
+        return Element(path, (n_atoms, 3), dtype, unit, chunk, options.compression)
+
+    # Chunks that fill gradually are rewritten, which a kill can tear if they are compressed:
+    # only per-atom data, one frame a chunk, ever is.
+    table = [
+        Element(STEP, (), "i8", None, (1024,)),
+        Element(TIME, (), "f8", "fs", (1024,)),
+        Element(f"{BOX}/edges/value", (3, 3), "f8", "Angstrom", (256, 3, 3)),
+        per_atom("position", options.position_dtype, "Angstrom"),
+    ]
+    if options.velocities:
+        table.append(per_atom("velocity", "f4", "Angstrom fs-1"))
+    if options.forces:
+        table.append(per_atom("force", "f4", options.force_unit))
+    if options.species_series:
+        path = f"{PARTICLES}/species/value"
+        table.append(Element(path, (n_atoms,), "i2", None, (1, n_atoms)))
+    for item in options.observables:
+        chunk = (256 if item.shape else 1024, *item.shape)
+        path = f"{OBSERVABLES}/{item.name}/value"
+        table.append(Element(path, item.shape, "f8", item.unit, chunk))
+    return tuple(table)
+
+
+def create_tree(file: h5py.File, header: TrajectoryHeader, options: TrajectoryOptions) -> None:
+    """Write the groups, attributes and empty datasets of a new file."""
+    # Readers want text attributes of variable length, which is what h5py makes of str.
+    h5md = file.create_group("h5md")
+    h5md.attrs["version"] = np.array([1, 1], dtype=np.int32)
+    h5md.create_group("author").attrs["name"] = header.metadata.get("author", "md_gie")
+    creator = h5md.create_group("creator")
+    creator.attrs["name"], creator.attrs["version"] = "md_gie", version("md_gie")
+    units = h5md.create_group("modules").create_group("units")
+    units.attrs["version"], units.attrs["system"] = np.array([1, 0], dtype=np.int32), "SI"
+
+    box = file.create_group(BOX)
+    box.attrs["dimension"] = 3
+    boundary = ["periodic" if periodic else "none" for periodic in header.pbc]
+    box.attrs.create("boundary", boundary, dtype=h5py.string_dtype())
+    table = elements(len(header.numbers), options)
+    for element in table:
+        _create_growing(file, element)
+    if options.forces:
+        force = file[f"{PARTICLES}/force/value"]
+        force.attrs["md_gie_unit_per_eV_Angstrom-1"] = FORCE_FACTORS[options.force_unit]
+
+    parameters = file.create_group(PARAMETERS)
+    parameters.create_dataset("numbers", data=np.asarray(header.numbers, dtype=np.int16))
+    masses = parameters.create_dataset("mass", data=np.asarray(header.masses, dtype=np.float64))
+    masses.attrs["unit"] = "u"
+    for name, text in header.metadata.items():
+        parameters.attrs[name] = text
+
+    file.create_dataset(COMMITTED, data=np.int64(0))
+    checksums = file.create_dataset(CHECKSUMS, (0,), "u4", maxshape=(None,), chunks=(1024,))
+    paths = [element.path for element in table]
+    checksums.attrs.create("elements", paths, dtype=h5py.string_dtype())
+    file.create_dataset(RUNS, (0,), _RUN_FIELDS, maxshape=(None,), chunks=(16,))
+
+
+def _create_growing(file: h5py.File, element: Element) -> None:
+    dataset = file.create_dataset(
+        element.path,
+        shape=(0, *element.shape),
+        maxshape=(None, *element.shape),
+        dtype=element.dtype,
+        chunks=element.chunk,
+        compression=element.compression,
+        compression_opts=1 if element.compression else None,
+        shuffle=True if element.compression else None,
+    )
+    if element.unit is not None:
+        dataset.attrs["unit"] = element.unit
+    if not element.path.startswith(f"{PARTICLES}/position/"):
+        group = dataset.parent
+        group["step"], group["time"] = file[STEP], file[TIME]

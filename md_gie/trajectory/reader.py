@@ -1,0 +1,144 @@
+"""H5MD reader: the committed frames of a trajectory of md_gie, in its units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from md_gie.trajectory import files, layout
+from md_gie.trajectory.layout import Frame, TrajectoryHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+class H5MDReader:
+    """The committed frames of a file that :class:`H5MDWriter` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Attributes
+    ----------
+    header : TrajectoryHeader
+        Numbers, masses, periodicity and metadata.
+    observables : dict of str to str
+        Names and units of what each frame carries beside its configuration.
+
+    Raises
+    ------
+    TrajectoryError
+        If the file is missing, being written, foreign or damaged.
+
+    Notes
+    -----
+    A sequence of :class:`Frame`: ``len``, indexing (negative too) and iteration; usable as a
+    context manager. Data beyond the last commit of a killed writer are not shown.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file = files.open_file(self.path, "r")
+        self._count = files.committed(self._file)
+        self._force_path = f"{layout.PARTICLES}/force/value"
+        self._force_factor = files.force_factor(self._file)
+        self.header = self._read_header()
+        group = self._file.get(layout.OBSERVABLES, {})
+        self.observables = {name: group[name]["value"].attrs["unit"] for name in group}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Frame:
+        if not -self._count <= index < self._count:
+            raise IndexError(f"frame {index} of {self._count}")
+        index %= self._count
+        file = self._file
+        forces = self._optional(self._force_path, index)
+        if forces is not None:
+            forces = forces.astype(np.float64) / self._force_factor
+        group = layout.OBSERVABLES
+        return Frame(
+            step=int(file[layout.STEP][index]),
+            time_fs=float(file[layout.TIME][index]),
+            cell=file[f"{layout.BOX}/edges/value"][index],
+            positions=file[f"{layout.PARTICLES}/position/value"][index],
+            velocities=self._optional(f"{layout.PARTICLES}/velocity/value", index),
+            forces=forces,
+            observables={name: file[f"{group}/{name}/value"][index] for name in self.observables},
+        )
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[index] for index in range(self._count))
+
+    def observable(self, name: str) -> NDArray[np.float64]:
+        """One observable over all frames, (F, ...), in the unit that ``observables`` names.
+
+        Raises
+        ------
+        KeyError
+            If the file does not hold it.
+        """
+        if name not in self.observables:
+            raise KeyError(f"{self.path} has no observable {name}; it has {list(self.observables)}")
+        values: NDArray[np.float64] = self._file[f"{layout.OBSERVABLES}/{name}/value"][: len(self)]
+        return values
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Step numbers of all frames, (F,) int64."""
+        steps: NDArray[np.int64] = self._file[layout.STEP][: len(self)]
+        return steps
+
+    @property
+    def times_fs(self) -> NDArray[np.float64]:
+        """Times of all frames, (F,) float64, fs."""
+        times: NDArray[np.float64] = self._file[layout.TIME][: len(self)]
+        return times
+
+    @property
+    def runs(self) -> list[dict[str, str | int]]:
+        """Every start and restart: its step, date and version of md_gie."""
+        rows = self._file[layout.RUNS][()]
+        return [
+            {"start_step": int(step), "time": time.decode(), "version": version.decode()}
+            for step, time, version in rows
+        ]
+
+    def verify(self) -> None:
+        """Compare every frame with its checksum.
+
+        Raises
+        ------
+        TrajectoryError
+            Naming the first frame that differs.
+        """
+        files.verify(self._file, range(len(self)))
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _optional(self, path: str, index: int) -> NDArray[Any] | None:
+        return self._file[path][index] if path in self._file else None
+
+    def _read_header(self) -> TrajectoryHeader:
+        parameters = self._file[layout.PARAMETERS]
+        periodic = [text == "periodic" for text in self._file[layout.BOX].attrs["boundary"]]
+        return TrajectoryHeader(
+            numbers=parameters["numbers"][()],
+            masses=parameters["mass"][()],
+            pbc=(periodic[0], periodic[1], periodic[2]),
+            metadata=dict(parameters.attrs),
+        )

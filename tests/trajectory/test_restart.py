@@ -1,0 +1,72 @@
+"""Restart files: bitwise arrays, rotation, and survival of damage."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from md_gie.errors import TrajectoryError
+from md_gie.trajectory import RestartFiles
+
+ARRAYS = {"positions": np.random.default_rng(0).normal(size=(7, 3)), "cell": np.eye(3) / 3}
+
+
+def test_round_trip_is_bitwise(tmp_path: Path) -> None:
+    files = RestartFiles(tmp_path / "water.h5md")
+    assert files.latest() is None
+    path = files.write(40, ARRAYS, {"timestep_fs": 0.1, "numbers": [8, 1, 1]})
+    assert path.name == "water.restart-0.npz"
+    restart = RestartFiles(tmp_path / "water.h5md").latest()
+    assert restart is not None
+    assert restart.step == 40
+    assert restart.facts == {"timestep_fs": 0.1, "numbers": [8, 1, 1]}
+    for name, array in ARRAYS.items():
+        assert restart.arrays[name].tobytes() == array.tobytes()
+
+
+def test_the_older_file_is_replaced(tmp_path: Path) -> None:
+    for step in (1, 2, 3, 4, 5):
+        # A new object each time: the choice rests on the files, not on memory.
+        RestartFiles(tmp_path / "w.h5md").write(step, ARRAYS, {})
+        latest = RestartFiles(tmp_path / "w.h5md").latest()
+        assert latest is not None
+        assert latest.step == step
+    steps = sorted(
+        int(str(np.load(path)["head"]).split('"step": ')[1].split(",")[0])
+        for path in RestartFiles(tmp_path / "w.h5md").existing()
+    )
+    assert steps == [4, 5]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty"])
+def test_damaged_newer_file_leaves_the_older(tmp_path: Path, damage: str) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    older, newer = (files.write(step, ARRAYS, {}) for step in (10, 20))
+    spoil(newer, damage)
+    latest = RestartFiles(tmp_path / "w.h5md").latest()
+    assert latest is not None
+    assert latest.step == 10
+    # The damaged file, not the good one, is what the next write replaces.
+    assert RestartFiles(tmp_path / "w.h5md").write(30, ARRAYS, {}) == newer
+    spoil(older, damage)
+    spoil(newer, damage)
+    with pytest.raises(TrajectoryError, match="damaged or not restart files"):
+        RestartFiles(tmp_path / "w.h5md").latest()
+
+
+def spoil(path: Path, damage: str) -> None:
+    content = bytearray(path.read_bytes())
+    if damage == "truncate":
+        content = content[: len(content) // 2]
+    elif damage == "flip":
+        start = content.index(ARRAYS["positions"].tobytes()[:24])
+        content[start + 5] ^= 1
+    else:
+        content.clear()
+    path.write_bytes(content)
+
+
+def test_unwritable_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TrajectoryError, match=r"restart-0.npz could not be written at step 3"):
+        RestartFiles(tmp_path / "missing" / "w.h5md").write(3, ARRAYS, {})
