@@ -1,0 +1,201 @@
+"""Structure: atoms, cell and velocities in md_gie's units; files and ASE objects."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from md_gie.errors import StructureError
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """One configuration of atoms.
+
+    Parameters
+    ----------
+    numbers : (N,) int64
+        Atomic numbers.
+    positions : (N, 3) float64, Å
+    cell : (3, 3) float64, Å
+        Lattice vectors in rows; zeros are allowed on non-periodic axes.
+    pbc : (3,) bool
+    velocities : (N, 3) float64, Å/fs, or None
+    masses : (N,) float64, amu
+        Standard atomic weights if left out.
+
+    Raises
+    ------
+    StructureError
+        Arrays that do not fit together, or values that are not finite.
+    """
+
+    numbers: NDArray[np.int64]
+    positions: NDArray[np.float64]
+    cell: NDArray[np.float64]
+    pbc: NDArray[np.bool_]
+    velocities: NDArray[np.float64] | None = None
+    masses: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        numbers = np.array(self.numbers, dtype=np.int64).reshape(-1)
+        n_atoms = len(numbers)
+        symbols_of(numbers)
+        masses = self.masses if np.size(self.masses) else standard_masses(numbers)
+        fields: dict[str, Any] = {
+            "numbers": numbers,
+            "positions": _checked("positions", self.positions, (n_atoms, 3)),
+            "cell": _checked("cell", self.cell, (3, 3)),
+            "pbc": np.array(np.broadcast_to(self.pbc, 3), dtype=np.bool_),
+            "masses": _checked("masses", masses, (n_atoms,)),
+        }
+        if self.velocities is not None:
+            fields["velocities"] = _checked("velocities", self.velocities, (n_atoms, 3))
+        if (fields["masses"] <= 0).any():
+            atom = int(np.flatnonzero(fields["masses"] <= 0)[0])
+            raise StructureError(
+                f"the mass of atom {atom} is {fields['masses'][atom]:g} amu; masses must be "
+                "positive",
+                atom=atom,
+            )
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Chemical symbols of the atoms, in order."""
+        return symbols_of(self.numbers)
+
+    @classmethod
+    def from_ase(cls, atoms: Any) -> "Structure":
+        """Structure of an ``ase.Atoms``; its velocities are None if it has no momenta."""
+        from ase import units
+
+        # ASE's unit of time is Å sqrt(amu/eV); units.fs is one femtosecond in it.
+        velocities = atoms.get_velocities() * units.fs if atoms.has("momenta") else None
+        return cls(
+            numbers=atoms.numbers,
+            positions=atoms.positions,
+            cell=atoms.cell.array,
+            pbc=atoms.pbc,
+            velocities=velocities,
+            masses=atoms.get_masses(),
+        )
+
+    def to_ase(self) -> Any:
+        """``ase.Atoms`` with the same atoms, cell, masses and, if there are any, velocities."""
+        import ase
+
+        atoms: Any = ase.Atoms(
+            numbers=self.numbers,
+            positions=self.positions,
+            cell=self.cell,
+            pbc=self.pbc,
+            masses=self.masses,
+        )
+        if self.velocities is not None:
+            atoms.set_velocities(self.velocities / ase.units.fs)
+        return atoms
+
+
+def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape:
+        raise StructureError(
+            f"{name} have shape {array.shape}, but {shape} is needed for the given numbers",
+            shape=array.shape,
+        )
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = "row" if name == "cell" else "atom"
+        raise StructureError(
+            f"{len(bad)} values of {name} are not finite, the first at {where} {bad[0][0]}; "
+            "finite numbers are needed",
+            rows=np.unique(bad[:, 0]),
+        )
+    return array
+
+
+def symbols_of(numbers: ArrayLike) -> tuple[str, ...]:
+    """Chemical symbols of atomic numbers.
+
+    Raises
+    ------
+    StructureError
+        A number without an element.
+    """
+    from ase.data import chemical_symbols
+
+    values = np.asarray(numbers, dtype=np.int64)
+    wrong = np.flatnonzero((values < 1) | (values >= len(chemical_symbols)))
+    if len(wrong):
+        raise StructureError(
+            f"atom {wrong[0]} has atomic number {values[wrong[0]]}, which is no element; "
+            f"1 to {len(chemical_symbols) - 1} are possible",
+            atoms=wrong,
+        )
+    return tuple(chemical_symbols[number] for number in values.tolist())
+
+
+def standard_masses(numbers: ArrayLike) -> NDArray[np.float64]:
+    """Look up standard atomic weights (N,) in amu, IUPAC's as tabulated by ASE."""
+    from ase.data import atomic_masses
+
+    masses: NDArray[np.float64] = atomic_masses[np.asarray(numbers, dtype=np.int64)].copy()
+    return masses
+
+
+def read_structure(path: str | Path) -> Structure:
+    """Read the last configuration of a file, in any format that ASE knows.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such file.
+    StructureError
+        The file is of an unknown format, damaged, empty, or holds values that are not finite.
+    """
+    import ase.io
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such structure file")
+    try:
+        atoms = ase.io.read(path)
+    except Exception as error:  # parsers of many formats fail in as many ways
+        reason = str(error).strip() or type(error).__name__
+        raise StructureError(
+            f"{path} could not be read as a structure ({reason}); give a complete file in a "
+            "format that ASE reads, with the usual name ending",
+            path=path,
+        ) from error
+    if len(atoms) == 0:
+        raise StructureError(f"{path} holds no atoms; at least one is needed", path=path)
+    try:
+        return Structure.from_ase(atoms)
+    except StructureError as error:
+        raise StructureError(f"{path}: {error}", path=path, **error.data) from error
+
+
+def write_structure(path: str | Path, structure: Structure) -> None:
+    """Write a structure in the format that the file's name ending tells ASE.
+
+    Raises
+    ------
+    ValueError
+        The name ending belongs to no format that ASE writes.
+    """
+    import ase.io
+    from ase.io.formats import UnknownFileTypeError
+
+    try:
+        ase.io.write(path, structure.to_ase())
+    except UnknownFileTypeError as error:
+        raise ValueError(
+            f"{path}: ASE writes no format with this name ending; .extxyz keeps everything"
+        ) from error
