@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -199,3 +199,75 @@ def write_structure(path: str | Path, structure: Structure) -> None:
         raise ValueError(
             f"{path}: ASE writes no format with this name ending; .extxyz keeps everything"
         ) from error
+
+
+class LabelledFrame(NamedTuple):
+    """One configuration with reference energy and forces.
+
+    Attributes
+    ----------
+    symbols : tuple of str
+        Element of each atom.
+    positions : (N, 3) float64, Å
+    cell : (3, 3) float64, Å
+        Lattice vectors in rows.
+    pbc : (bool, bool, bool)
+    energy : float, eV
+    forces : (N, 3) float64, eV/Å
+    """
+
+    symbols: tuple[str, ...]
+    positions: NDArray[np.float64]
+    cell: NDArray[np.float64]
+    pbc: tuple[bool, bool, bool]
+    energy: float
+    forces: NDArray[np.float64]
+
+
+def read_labelled_frames(path: str | Path) -> list[LabelledFrame]:
+    """Read all frames of an extended XYZ file with energies and forces, plain or gzipped.
+
+    Parameters
+    ----------
+    path : path
+        File whose frames carry ``energy`` (eV) and ``forces`` (eV/Å).
+
+    Raises
+    ------
+    StructureError
+        If the file cannot be read, has no frame, or a frame lacks a label or has a number that is
+        not finite; the message names file and frame.
+    """
+    import ase.io
+
+    try:
+        all_atoms = ase.io.read(path, index=":", format="extxyz")
+    except Exception as error:
+        raise StructureError(
+            f"{path}: cannot be read as extended XYZ ({error or type(error).__name__}); it must "
+            "hold frames with energy and forces"
+        ) from error
+    if not all_atoms:
+        raise StructureError(f"{path}: holds no frame; name a file with at least one")
+    return [_labelled(atoms, f"{path}, frame {number}") for number, atoms in enumerate(all_atoms)]
+
+
+def _labelled(atoms: Any, where: str) -> LabelledFrame:
+    labels = {} if atoms.calc is None else atoms.calc.results
+    for label in ("energy", "forces"):
+        if label not in labels:
+            raise StructureError(
+                f"{where}: has no {label}; every frame needs energy (eV) and forces (eV/Å)"
+            )
+    frame = LabelledFrame(
+        symbols=tuple(atoms.get_chemical_symbols()),
+        positions=np.asarray(atoms.get_positions(), dtype=np.float64),
+        cell=np.asarray(atoms.cell.array, dtype=np.float64),
+        pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
+        energy=float(labels["energy"]),
+        forces=np.asarray(labels["forces"], dtype=np.float64),
+    )
+    for name in ("positions", "cell", "energy", "forces"):
+        if not np.isfinite(getattr(frame, name)).all():
+            raise StructureError(f"{where}: {name} has a number that is not finite; leave it out")
+    return frame
