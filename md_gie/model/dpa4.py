@@ -66,6 +66,7 @@ class DPA4(nn.Module):
         self.readout = Readout(config)
         self._constants: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
         self._frozen: FoldedDPA4 | None = None
+        self._fused = False  # a model in training needs second derivatives
 
     def fold(self) -> FoldedDPA4:
         """Fold the parameters; differentiable."""
@@ -84,8 +85,11 @@ class DPA4(nn.Module):
             readout=self.readout.fold(w),
         )
 
-    def freeze(self, dtype: torch.dtype, device: torch.device | str) -> Self:
+    def freeze(self, dtype: torch.dtype, device: torch.device | str, kernels: str = "auto") -> Self:
         """Fold in float64, cast, and use the result in every later call.
+
+        ``kernels="reference"`` keeps to plain PyTorch; anything else takes the fused kernels where
+        they serve.
 
         Returns
         -------
@@ -94,6 +98,7 @@ class DPA4(nn.Module):
         """
         with torch.no_grad():
             folded = self.double().fold()
+        self._fused = kernels != "reference"
         self._frozen = _cast(folded, dtype, torch.device(device))
         return self.eval().requires_grad_(False)
 
@@ -114,7 +119,7 @@ class DPA4(nn.Module):
         (N,) float64, eV
         """
         f = self._frozen if self._frozen is not None else self.fold()
-        geometry = self.geometry(f.geometry, types, edges, vectors)
+        geometry = self.geometry(f.geometry, types, edges, vectors, fused=self._fused)
         scalars = self.embedding(f.embedding, types, geometry)
         x = self.gie(f.gie, scalars, geometry)
         for block, weights in zip(self.blocks, f.blocks, strict=True):

@@ -9,8 +9,9 @@ from md_gie.model.config import DPA4Config
 from md_gie.model.radial import RadialFeatures, RadialNetwork, RadialWeights
 from md_gie.model.wigner import FrameTables, edge_frames, frame_tables
 from md_gie.model.weights import Weights
-from md_gie.neighbors import Edges
+from md_gie.ops import Edges
 from md_gie.ops.csr import sum_rows
+from md_gie.ops.rotation import pack_frames
 
 
 class EdgeGeometry(NamedTuple):
@@ -32,6 +33,9 @@ class EdgeGeometry(NamedTuple):
         Inverse root of each atom's sum of squared envelopes plus a floor.
     frames : list of (E, K, 2l+1)
         Wigner-D rows of :func:`md_gie.model.wigner.edge_frames`.
+    packed : (E, 3 (D - 1)) or None
+        The same rows side by side, if the fused kernels may serve; they have a first derivative
+        only.
     """
 
     edges: Edges
@@ -41,6 +45,7 @@ class EdgeGeometry(NamedTuple):
     radial: RadialFeatures
     degree_factor: Tensor
     frames: list[Tensor]
+    packed: Tensor | None
 
 
 class GeometryWeights(NamedTuple):
@@ -71,9 +76,9 @@ class Geometry:
         return GeometryWeights(self.radial.fold(w), tables)
 
     def __call__(
-        self, f: GeometryWeights, types: Tensor, edges: Edges, vectors: Tensor
+        self, f: GeometryWeights, types: Tensor, edges: Edges, vectors: Tensor, *, fused: bool
     ) -> EdgeGeometry:
-        """Evaluate for types (N,) and edge vectors (E, 3) in Å."""
+        """Evaluate for types (N,) and edge vectors (E, 3) in Å; see ``packed`` for ``fused``."""
         r = torch.sqrt(vectors.square().sum(1) + self.epsilon**2)
         inverse_r = 1.0 / r
         unit = vectors * inverse_r.unsqueeze(1)
@@ -81,6 +86,7 @@ class Geometry:
         degree = sum_rows(radial.weight.square(), edges.row_ptr, edges.dst)
         pair = types.index_select(0, edges.dst) * self.config.n_types
         pair = pair + types.index_select(0, edges.src)
+        frames = edge_frames(unit, f.frames, self.config.lmax, self.order)
         return EdgeGeometry(
             edges=edges,
             pair=pair,
@@ -88,5 +94,6 @@ class Geometry:
             inverse_r=inverse_r,
             radial=radial,
             degree_factor=torch.rsqrt(degree + self.floor),
-            frames=edge_frames(unit, f.frames, self.config.lmax, self.order),
+            frames=frames,
+            packed=pack_frames(frames) if fused and self.order == 1 else None,
         )

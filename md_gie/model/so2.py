@@ -14,6 +14,7 @@ from md_gie.model.layers import expand_rows, rms
 from md_gie.model.message_product import MessageProduct, MessageProductWeights
 from md_gie.model.weights import Weights
 from md_gie.ops.attention import attention_weights
+from md_gie.ops.gate import gated_residual
 from md_gie.ops.rotation import rotate_in, rotate_out
 
 
@@ -195,30 +196,21 @@ class SO2Convolution:
         n_bias = config.n_focus * config.n_heads
         modulation, bias = radial.split([radial.shape[1] - n_bias, n_bias], dim=1)
         streams = rotate_in(
-            hidden.transpose(0, 1).contiguous(), frames, modulation, f.basis, geometry.edges,
+            hidden.transpose(0, 1).contiguous(), frames, geometry.packed, modulation, f.basis, geometry.edges,
             order=self.order, mode=self.mode, n_focus=config.n_focus,
         )  # fmt: skip
         weights = self._weights(f, streams[0], hidden[0], bias, geometry)
-        streams = self._mix(f, streams)
-        out = rotate_out(streams, weights, frames, geometry.edges).transpose(0, 1) * f.row_scale
+        fused = geometry.packed is not None
+        streams = self._mix(f, streams, fused)
+        out = rotate_out(streams, weights, frames, geometry.packed, geometry.edges)
+        out = out.transpose(0, 1) * f.row_scale
         return out * self._gate(f, hidden[0], geometry)
 
-    def _mix(self, f: SO2Weights, streams: list[Tensor]) -> list[Tensor]:
+    def _mix(self, f: SO2Weights, streams: list[Tensor], fused: bool) -> list[Tensor]:
         """Mixing layers on the edge features of each order."""
-        width = self.config.focus_width
         for matrices, gate in zip(f.layers[:-1], f.gates, strict=True):
             mixed = [y @ matrix for y, matrix in zip(streams, matrices, strict=True)]
-            gates = torch.sigmoid(mixed[0][:, :, :width] @ gate)  # (F, E, L Cf)
-            out = []
-            for m, (y, z) in enumerate(zip(streams, mixed, strict=True)):
-                if m == 0:
-                    scalar, rest = z.split([width, z.shape[2] - width], dim=2)
-                    out.append(y + torch.cat([F.silu(scalar), rest * gates], dim=2))
-                else:
-                    # Gates of the degrees m..L, the same for both signs of the order.
-                    kept = gates[:, :, (m - 1) * width :]
-                    out.append(y + z * torch.cat([kept, kept], dim=2))
-            streams = out
+            streams = gated_residual(streams, mixed, gate, fused=fused)
         return [y @ matrix for y, matrix in zip(streams, f.layers[-1], strict=True)]
 
     def _weights(
@@ -237,6 +229,7 @@ class SO2Convolution:
             weights = attention_weights(
                 query, key, bias.reshape(n_edges, config.n_focus, config.n_heads),
                 geometry.radial.weight, f.attention.offset, geometry.edges,
+                fused=geometry.packed is not None,
             )  # fmt: skip
         if f.focus is None:
             return weights

@@ -1,13 +1,21 @@
 """Attention weights of edges: the only importable face."""
 
+import torch
 from torch import Tensor
 
-from md_gie.ops.attention import reference
+from md_gie.ops.attention import cpu, reference
 from md_gie.ops.edges import Edges
 
 
 def attention_weights(
-    query: Tensor, key: Tensor, bias: Tensor, envelope: Tensor, offset: Tensor, edges: Edges
+    query: Tensor,
+    key: Tensor,
+    bias: Tensor,
+    envelope: Tensor,
+    offset: Tensor,
+    edges: Edges,
+    *,
+    fused: bool,
 ) -> Tensor:
     r"""Softmax of query-key products over the edges of each destination.
 
@@ -26,9 +34,13 @@ def attention_weights(
         Positive constant ζ of the denominator.
     edges : Edges
         Connectivity.
+    fused : bool
+        Allow the fused kernels, which have a first derivative only and none for ``offset``.
 
     Returns
     -------
     (E, F, A) floating
     """
-    return reference.attention_weights(query, key, bias, envelope, offset, edges)
+    served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
+    implementation = cpu if fused and served else reference
+    return implementation.attention_weights(query, key, bias, envelope, offset, edges)

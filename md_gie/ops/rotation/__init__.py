@@ -1,5 +1,5 @@
 """Rotation of features into and out of edge frames, fused with gather, modulation and sum."""
 
-from md_gie.ops.rotation.op import rotate_in, rotate_out
+from md_gie.ops.rotation.op import pack_frames, rotate_in, rotate_out
 
-__all__ = ["rotate_in", "rotate_out"]
+__all__ = ["pack_frames", "rotate_in", "rotate_out"]

@@ -1,14 +1,31 @@
-"""Rotation into and out of edge frames: the only importable face."""
+"""Rotation into and out of edge frames: choice of implementation; the only importable face."""
 
+import torch
 from torch import Tensor
 
 from md_gie.ops.edges import Edges
-from md_gie.ops.rotation import reference
+from md_gie.ops.rotation import cpu, reference
+
+
+def pack_frames(frames: list[Tensor]) -> Tensor:
+    """Frames of the degrees 1..L, flattened side by side: (E, 3 (D - 1)) for ``|m| <= 1``."""
+    return torch.cat([frame.flatten(1) for frame in frames[1:]], dim=1)
+
+
+def is_fused(nodes: Tensor, frames: list[Tensor], order: int) -> bool:
+    """Whether the fused kernels serve this device, dtype and order."""
+    return (
+        nodes.device.type == "cpu"
+        and nodes.dtype in (torch.float32, torch.float64)
+        and order == 1
+        and len(frames) > 1
+    )
 
 
 def rotate_in(
     nodes: Tensor,
     frames: list[Tensor],
+    packed: Tensor | None,
     radial: Tensor,
     basis: Tensor | None,
     edges: Edges,
@@ -25,6 +42,9 @@ def rotate_in(
         Node features in packed rows of degree 0..L.
     frames : list of (E, K, 2l+1)
         Wigner-D rows of the degrees 0..L.
+    packed : (E, 3 (D - 1)) or None
+        :func:`pack_frames` of the same frames: allows the fused kernels, which have a first
+        derivative only. None takes the reference, differentiable to any order.
     radial : (E, n)
         Radial modulation; see :func:`md_gie.ops.rotation.reference.modulate`.
     basis : (q, Hh) or None
@@ -43,15 +63,25 @@ def rotate_in(
     list of (F, E, S nl Cf)
         One tensor per order m: S is 1 for m = 0 and 2 (-m, +m) above, nl the degrees m..L.
     """
+    if packed is not None and mode != "channel" and is_fused(nodes, frames, order):
+        return cpu.rotate_in(nodes, packed, radial, basis, edges, n_focus)
     features = reference.rotate_in(nodes, frames, edges, order)
     return reference.to_streams(reference.modulate(features, radial, basis, mode), n_focus)
 
 
 def rotate_out(
-    streams: list[Tensor], weights: Tensor, frames: list[Tensor], edges: Edges
+    streams: list[Tensor],
+    weights: Tensor,
+    frames: list[Tensor],
+    packed: Tensor | None,
+    edges: Edges,
 ) -> Tensor:
     """Rotate edge features back, weight them and sum over each destination's edges.
 
-    Arguments and result as in :func:`md_gie.ops.rotation.reference.rotate_out`.
+    Arguments and result as in :func:`md_gie.ops.rotation.reference.rotate_out`; ``packed`` as in
+    :func:`rotate_in`.
     """
+    single_head = weights.shape[2] == 1
+    if packed is not None and single_head and is_fused(weights, frames, len(streams) - 1):
+        return cpu.rotate_out(streams, weights.squeeze(2), packed, edges)
     return reference.rotate_out(streams, weights, frames, edges)
