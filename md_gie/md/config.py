@@ -1,0 +1,170 @@
+"""Run configurations: frozen dataclasses from TOML, checked before any heavy work."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from md_gie.errors import ConfigError
+from md_gie.md.tables import bounded, load_toml, read_tables
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """``[model]``: the potential and how it is evaluated, as in ``md_gie.load_potential``.
+
+    ``name`` is a bundled model's name or a file, relative to the configuration.
+    """
+
+    name: str
+    device: str = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+    kernels: Literal["auto", "triton", "reference"] = "auto"
+    branch: str | None = None
+
+
+@dataclass(frozen=True)
+class StructureTable:
+    """``[structure]``: the starting structure, relative to the configuration."""
+
+    file: str
+
+
+@dataclass(frozen=True)
+class NeighborsTable:
+    """``[neighbors]``: the Verlet list."""
+
+    skin_A: float = bounded(0.5, at_least=0.0)
+
+
+@dataclass(frozen=True)
+class MDTable:
+    """``[md]``: ensemble, length and start.
+
+    ``temperature_K`` is that of the thermostat and of initial velocities, which are drawn if the
+    structure has none; ``nve`` needs it for the second purpose alone.
+    """
+
+    ensemble: Literal["nve", "nvt-langevin"]
+    timestep_fs: float = bounded(above=0.0)
+    n_steps: int = bounded(at_least=0)
+    temperature_K: float | None = bounded(None, at_least=0.0)
+    friction_per_ps: float | None = bounded(None, at_least=0.0)
+    seed: int = bounded(0, at_least=0, below=2**63)
+
+
+@dataclass(frozen=True)
+class OutputTable:
+    """``[output]``: files, relative to the current directory, and how many steps apart they are.
+
+    Restart files lie beside the trajectory and bear its name.
+    """
+
+    trajectory: str
+    trajectory_every: int = bounded(10, at_least=1)
+    thermo_every: int = bounded(50, at_least=1)
+    restart_every: int = bounded(500, at_least=1)
+    position_dtype: Literal["f4", "f8"] = "f4"
+    force_unit: Literal["kJ mol-1 Angstrom-1", "eV Angstrom-1"] = "kJ mol-1 Angstrom-1"
+    compression: Literal["gzip"] | None = None
+
+
+@dataclass(frozen=True)
+class GuardsTable:
+    """``[guards]``: where a run stops because its state is no longer physical."""
+
+    min_distance_A: float = bounded(0.4, at_least=0.0)
+    max_temperature_K: float = bounded(10000.0, above=0.0)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What ``md-gie run`` does.
+
+    Parameters
+    ----------
+    path : Path
+        Where the configuration was read from; files that it names are relative to its folder.
+    model, structure, neighbors, md, output, guards
+        One dataclass for each table.
+    """
+
+    path: Path
+    model: ModelTable
+    structure: StructureTable
+    neighbors: NeighborsTable
+    md: MDTable
+    output: OutputTable
+    guards: GuardsTable
+
+    @classmethod
+    def load(cls, path: str | Path) -> "RunConfig":
+        """Read a TOML file.
+
+        Raises
+        ------
+        FileNotFoundError
+            No such file.
+        ConfigError
+            Not TOML, an unknown or missing key, a wrong type, or values that do not go together.
+        """
+        path = Path(path)
+        config = cls(path, **read_tables(load_toml(path), _TABLES, path))
+        config._check_ensemble()
+        return config
+
+    def with_overrides(self, *, n_steps: int | None, device: str | None) -> "RunConfig":
+        """Return the configuration with what the command line sets."""
+        md, model = self.md, self.model
+        if n_steps is not None:
+            md = dataclasses.replace(md, n_steps=n_steps)
+        if device is not None:
+            model = dataclasses.replace(model, device=device)
+        return dataclasses.replace(self, md=md, model=model)
+
+    @property
+    def structure_file(self) -> Path:
+        """The starting structure."""
+        return self.path.parent / self.structure.file
+
+    @property
+    def model_source(self) -> str:
+        """The bundled model's name, or the model file with its folder."""
+        file = self.path.parent / self.model.name
+        return str(file) if file.is_file() else self.model.name
+
+    @property
+    def trajectory_file(self) -> Path:
+        """The trajectory."""
+        return Path(self.output.trajectory)
+
+    def to_json(self) -> str:
+        """Return every setting, defaults and overrides included."""
+        return json.dumps(dataclasses.asdict(self), default=str)
+
+    def _check_ensemble(self) -> None:
+        needed = {"nvt-langevin": ("temperature_K", "friction_per_ps"), "nve": ()}
+        foreign = {"nvt-langevin": (), "nve": ("friction_per_ps",)}
+        ensemble = self.md.ensemble
+        for key in needed[ensemble]:
+            if getattr(self.md, key) is None:
+                raise ConfigError(
+                    f'{self.path}, [md] {key}: missing; ensemble "{ensemble}" needs a number'
+                )
+        for key in foreign[ensemble]:
+            if getattr(self.md, key) is not None:
+                raise ConfigError(
+                    f'{self.path}, [md] {key}: ensemble "{ensemble}" has no such setting; '
+                    "remove it, or choose another ensemble"
+                )
+
+
+_TABLES: dict[str, type] = {
+    "model": ModelTable,
+    "structure": StructureTable,
+    "neighbors": NeighborsTable,
+    "md": MDTable,
+    "output": OutputTable,
+    "guards": GuardsTable,
+}

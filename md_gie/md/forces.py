@@ -1,0 +1,106 @@
+"""From positions to energy and forces through neighbour list and engine, guarded at every call."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from md_gie.engine.base import Engine, Evaluation
+from md_gie.errors import StructureError
+from md_gie.md.config import GuardsTable
+from md_gie.md.timing import Clock
+from md_gie.neighbors import Edges, NeighborCache
+
+
+class GuardedForces:
+    """An ``Evaluate`` for the integrators that refuses what is not physical.
+
+    Parameters
+    ----------
+    engine : Engine
+    cache : NeighborCache
+        On the engine's device, with its cutoff.
+    types : (N,) int64
+        From ``engine.types_of``.
+    pbc : three bools
+    guards : GuardsTable
+    clock : Clock
+        Sections ``neighbours`` and ``model`` are added to.
+
+    Attributes
+    ----------
+    n_edges : int
+        Edges of the last call.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cache: NeighborCache,
+        types: Tensor,
+        pbc: tuple[bool, bool, bool],
+        guards: GuardsTable,
+        clock: Clock,
+    ) -> None:
+        self.cache = cache
+        self.n_edges = 0
+        self.last_positions: Tensor | None = None
+        self._engine = engine
+        self._types = types
+        self._pbc = pbc
+        self._guards = guards
+        self._clock = clock
+
+    def __call__(self, positions: Tensor, cell: Tensor) -> Evaluation:
+        """Evaluate positions (N, 3) and cell (3, 3), Å.
+
+        Raises
+        ------
+        StructureError
+            Atoms closer than ``min_distance_A``, or energy or forces that are not finite; both
+            name the atoms.
+        """
+        self.last_positions = positions
+        with self._clock.section("neighbours"):
+            edges = self.cache.update(positions, cell, self._pbc)
+            self.n_edges = edges.n_edges
+            self._check_distances(edges)
+        with self._clock.section("model"):
+            result = self._engine.evaluate(self._types, edges)
+            _check_finite(result)
+        return result
+
+    def _check_distances(self, edges: Edges) -> None:
+        pair, distance = self.cache.coincident_pair(), 0.0
+        if pair is None and edges.n_edges:
+            squares = edges.vectors.square().sum(1)
+            least, place = squares.min(0)
+            distance = math.sqrt(least.item())
+            if distance < self._guards.min_distance_A:
+                pair = (int(edges.dst[place]), int(edges.src[place]))
+        if pair is not None:
+            raise StructureError(
+                f"atoms {pair[0]} and {pair[1]} are {distance:.3f} Å apart, closer than "
+                f"guards.min_distance_A = {self._guards.min_distance_A:g}; look for doubled atoms "
+                "or too small a cell, or take a shorter timestep",
+                atoms=pair,
+                distance_A=distance,
+            )
+
+
+def _check_finite(result: Evaluation) -> None:
+    # One number decides, so that a GPU is waited for once.
+    if math.isfinite((result.energy + result.forces.abs().sum()).item()):
+        return
+    bad = torch.nonzero(~torch.isfinite(result.forces).all(1)).flatten().tolist()
+    where = f"forces on {len(bad)} atoms ({_some(bad)})" if bad else "forces on no atom"
+    raise StructureError(
+        f"energy is {result.energy.item():g} eV and {where} are not finite; the configuration is "
+        "outside what the model knows: take a shorter timestep or another starting structure",
+        atoms=bad,
+    )
+
+
+def _some(atoms: list[int]) -> str:
+    shown = ", ".join(map(str, atoms[:5]))
+    return f"{shown}, …" if len(atoms) > 5 else shown

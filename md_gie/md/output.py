@@ -1,0 +1,158 @@
+"""Files of a run: trajectory, restart files, and the frame at which it failed."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from md_gie.errors import ConfigError, TrajectoryError
+from md_gie.md import checkpoint, provenance
+from md_gie.md.config import RunConfig
+from md_gie.md.observers import to_numpy
+from md_gie.md.setup import RunParts
+from md_gie.md.state import MDState
+from md_gie.trajectory import (
+    Frame,
+    H5MDReader,
+    H5MDWriter,
+    Restart,
+    RestartFiles,
+    TrajectoryHeader,
+    TrajectoryOptions,
+)
+
+
+class Saver:
+    """Commits the trajectory, then writes the restart file that counts on it.
+
+    Parameters
+    ----------
+    writer : H5MDWriter
+    files : RestartFiles
+    parts : RunParts
+    facts : dict
+        What a continuation must share, and the run's name.
+    """
+
+    def __init__(
+        self,
+        writer: H5MDWriter,
+        files: RestartFiles,
+        parts: RunParts,
+        facts: dict[str, object],
+    ) -> None:
+        self.writer = writer
+        self._files = files
+        self._parts = parts
+        self._facts = facts
+        self._saved = -1
+
+    def save(self, state: MDState) -> None:
+        """Make a state the one that ``--resume`` goes on from."""
+        if state.step == self._saved:
+            return
+        facts = self._facts | {
+            "n_frames": self.writer.commit(),
+            "surroundings": provenance.surroundings(self._parts),
+        }
+        self._files.write(state.step, checkpoint.pack(state, self._parts.forces.cache), facts)
+        self._saved = state.step
+
+
+def check_files(
+    config: RunConfig, files: RestartFiles, *, resume: bool, overwrite: bool
+) -> Restart | None:
+    """Look at the files of a run before any heavy work; return the restart file's content if asked.
+
+    Raises
+    ------
+    ConfigError
+        The trajectory's folder does not exist.
+    TrajectoryError
+        There is nothing to resume, or there are files and ``overwrite`` is false.
+    """
+    trajectory = config.trajectory_file
+    if not trajectory.parent.is_dir():
+        raise ConfigError(
+            f"{config.path}, [output] trajectory: there is no folder {trajectory.parent}; make it, "
+            "or name another"
+        )
+    if resume:
+        restart = files.latest()
+        if restart is None:
+            raise TrajectoryError(
+                f"there is no restart file {files.paths[0]} to resume from; run without --resume"
+            )
+        return restart
+    existing = [path for path in (trajectory, *files.paths) if path.exists()]
+    if existing and not overwrite:
+        raise TrajectoryError(
+            f"{existing[0]} exists: go on with --resume, replace it with --overwrite, or name "
+            "another [output] trajectory",
+            path=existing[0],
+        )
+    return None
+
+
+def create_trajectory(
+    config: RunConfig, parts: RunParts, run_id: str, *, overwrite: bool
+) -> H5MDWriter:
+    """Start the trajectory of a run, with everything that tells how it was made."""
+    options = TrajectoryOptions(
+        parts.meter.observables,
+        position_dtype=config.output.position_dtype,
+        force_unit=config.output.force_unit,
+        compression=config.output.compression,
+    )
+    metadata = provenance.trajectory_metadata(config, parts, run_id)
+    header = _header(parts, metadata)
+    return H5MDWriter.create(config.trajectory_file, header, options, overwrite=overwrite)
+
+
+def _header(parts: RunParts, metadata: dict[str, str]) -> TrajectoryHeader:
+    structure = parts.structure
+    x, y, z = (bool(periodic) for periodic in structure.pbc)
+    assert structure.masses is not None
+    return TrajectoryHeader(structure.numbers, structure.masses, (x, y, z), metadata)
+
+
+def open_trajectory(config: RunConfig, restart: Restart) -> H5MDWriter:
+    """Open the trajectory of a run to go on after a restart file's step; later frames are dropped.
+
+    Raises
+    ------
+    TrajectoryError
+        If it is missing, damaged, in use, or of another run.
+    """
+    path = config.trajectory_file
+    with H5MDReader(path) as reader:
+        count = int(np.searchsorted(reader.steps, restart.step, side="right"))
+        same = reader.header.metadata.get("run_id") == restart.facts["run_id"]
+    if not same or count != restart.facts["n_frames"]:
+        raise TrajectoryError(
+            f"{path} is not the trajectory that the restart file of step {restart.step} belongs "
+            f"to: {'it is shorter' if same else 'it comes from another run'}; put the right file "
+            "there, or start a new run",
+            path=path,
+        )
+    return H5MDWriter.open_existing(path, last_step=restart.step)
+
+
+def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> Path | None:
+    """Write the state that a run stopped at, without forces; None if it is not finite."""
+    if not bool(torch.isfinite(state.positions).all() & torch.isfinite(state.velocities).all()):
+        return None
+    path = config.trajectory_file
+    path = path.with_name(f"{path.stem}.failed{path.suffix}")
+    options = TrajectoryOptions(forces=False, position_dtype="f8")
+    with H5MDWriter.create(path, _header(parts, {}), options, overwrite=True) as writer:
+        writer.append(
+            Frame(
+                state.step,
+                parts.meter.time_fs(state),
+                to_numpy(state.cell),
+                to_numpy(state.positions),
+                to_numpy(state.velocities),
+            )
+        )
+    return path

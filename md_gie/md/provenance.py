@@ -1,0 +1,55 @@
+"""What a run was made with: facts that a continuation must share, and metadata for files."""
+
+import json
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from md_gie.md.config import RunConfig
+from md_gie.md.setup import RunParts
+
+
+def shared_facts(config: RunConfig, parts: RunParts) -> dict[str, Any]:
+    """Return what must not change between a run and its continuation, as JSON values."""
+    md, structure = config.md, parts.structure
+    return {
+        "model": parts.engine.name,
+        "model_hash": parts.model_hash,
+        "dtype": str(parts.engine.dtype).removeprefix("torch."),
+        "numbers": structure.numbers.tolist(),
+        "pbc": structure.pbc.tolist(),
+        "ensemble": md.ensemble,
+        "timestep_fs": md.timestep_fs,
+        "temperature_K": md.temperature_K,
+        "friction_per_ps": md.friction_per_ps,
+        "seed": md.seed,
+        "skin_A": config.neighbors.skin_A,
+        "trajectory_every": config.output.trajectory_every,
+    }
+
+
+def surroundings(parts: RunParts) -> dict[str, Any]:
+    """Return what may change, but can change the last bits of results."""
+    device = parts.engine.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "device": f"{device.type} ({name})",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+def trajectory_metadata(config: RunConfig, parts: RunParts, run_id: str) -> dict[str, str]:
+    """Return the attributes that a trajectory carries, so that it tells how it was made."""
+    versions = {name: version(name) for name in ("md_gie", "torch", "numpy", "h5py")}
+    return {
+        "run_id": run_id,
+        "model": parts.engine.name,
+        "model_hash": parts.model_hash,
+        "config": config.to_json(),
+        "seed": str(config.md.seed),
+        "versions": json.dumps(versions | {"python": platform.python_version()}),
+        "surroundings": json.dumps(surroundings(parts)),
+    }

@@ -1,0 +1,129 @@
+"""Configurations: what they mean, and every complaint word for word."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from md_gie.errors import ConfigError
+from md_gie.md import RunConfig
+
+MD_KEYS = "Keys of [md]: ensemble, friction_per_ps, n_steps, seed, temperature_K, timestep_fs"
+TABLES = "Tables: guards, md, model, neighbors, output, structure"
+REMEDY = "remove it, or choose another ensemble"
+
+
+def test_defaults_and_overrides(run_folder: Path) -> None:
+    config = RunConfig.load("argon.toml")
+    assert config.model.dtype == "float32"
+    assert config.md.temperature_K == 60.0
+    assert isinstance(config.md.temperature_K, float)
+    assert config.output.position_dtype == "f4"
+    changed = config.with_overrides(n_steps=5, device="cuda:1")
+    assert (changed.md.n_steps, changed.model.device) == (5, "cuda:1")
+    assert (config.md.n_steps, config.model.device) == (60, "auto")
+    assert '"n_steps": 5' in changed.to_json()
+    assert '"skin_A": 0.4' in changed.to_json()
+
+
+def test_files_are_found_from_the_configuration(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run_folder.parent)
+    config = RunConfig.load(f"{run_folder.name}/argon.toml")
+    assert config.structure_file == Path(run_folder.name, "argon.extxyz")
+    assert config.model_source == f"{run_folder.name}/toy.pt"
+    # Outputs go where the command is given.
+    assert config.trajectory_file == Path("argon.h5md")
+    Path(run_folder, "toy.pt").unlink()
+    assert config.model_source == "toy.pt", "then it is a bundled model's name"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "timestep_fs = 4.0",
+            "timestep = 4.0",
+            "argon.toml, [md] timestep: unknown key; did you mean timestep_fs? " + MD_KEYS,
+        ),
+        (
+            "seed = 7",
+            "zzz = 7",
+            "argon.toml, [md] zzz: unknown key. " + MD_KEYS,
+        ),
+        (
+            "[neighbors]",
+            "[neighbours]",
+            "argon.toml, [neighbours]: unknown table; did you mean [neighbors]? " + TABLES,
+        ),
+        ("n_steps = 60\n", "", "argon.toml, [md] n_steps: missing; an integer is needed"),
+        (
+            "n_steps = 60",
+            'n_steps = "60"',
+            "argon.toml, [md] n_steps: got '60'; an integer is needed",
+        ),
+        (
+            "n_steps = 60",
+            "n_steps = 6.5",
+            "argon.toml, [md] n_steps: got 6.5; an integer is needed",
+        ),
+        (
+            "n_steps = 60",
+            "n_steps = true",
+            "argon.toml, [md] n_steps: got True; an integer is needed",
+        ),
+        (
+            "timestep_fs = 4.0",
+            "timestep_fs = 0",
+            "argon.toml, [md] timestep_fs: 0.0 is not above 0; choose a larger value",
+        ),
+        (
+            "timestep_fs = 4.0",
+            "timestep_fs = nan",
+            "argon.toml, [md] timestep_fs: nan is not finite; a finite number is needed",
+        ),
+        (
+            "skin_A = 0.4",
+            "skin_A = -0.1",
+            "argon.toml, [neighbors] skin_A: -0.1 is below 0, the least that is possible",
+        ),
+        (
+            '"nvt-langevin"',
+            '"nvt"',
+            'argon.toml, [md] ensemble: got \'nvt\'; "nve" or "nvt-langevin" is needed',
+        ),
+        (
+            "friction_per_ps = 2\n",
+            "",
+            'argon.toml, [md] friction_per_ps: missing; ensemble "nvt-langevin" needs a number',
+        ),
+        (
+            '"nvt-langevin"',
+            '"nve"',
+            'argon.toml, [md] friction_per_ps: ensemble "nve" has no such setting; ' + REMEDY,
+        ),
+        (
+            '[model]\nname = "toy.pt"',
+            'model = "toy.pt"',
+            "argon.toml, model: 'toy.pt' where a table [model] is needed",
+        ),
+        (
+            "n_steps = 60",
+            "n_steps = ",
+            "argon.toml: not TOML (Invalid value (at line 14, column 11))",
+        ),
+    ],
+)
+def test_complaints_word_for_word(
+    edit_config: Callable[..., Path], old: str, new: str, message: str
+) -> None:
+    edit_config((old, new))
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.load("argon.toml")
+    assert str(caught.value) == message
+
+
+def test_missing_file_is_named(run_folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing.toml: no such configuration file"):
+        RunConfig.load("nothing.toml")

@@ -1,0 +1,106 @@
+"""The command line: quick help, exit statuses, one sentence for a mistake, no traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from md_gie.trajectory import Frame, H5MDWriter, TrajectoryHeader, TrajectoryOptions
+
+ROOT = Path(__file__).parent.parent
+
+
+def md_gie(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "md_gie", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def check_mistake(done: subprocess.CompletedProcess[str], message: str) -> None:
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.rstrip("\n").count("\n") == 0
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys\nfrom md_gie.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+        "heavy = {'torch', 'numpy', 'h5py', 'ase', 'tqdm'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "md-gie" in done.stdout
+
+
+def test_help_names_the_commands() -> None:
+    done = md_gie("--help")
+    assert done.returncode == 0
+    for word in ("run", "info", "train"):
+        assert word in done.stdout
+    assert md_gie().returncode == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["fly"], ["run", "a.toml", "--step", "3"], ["run", "a.toml", "--steps", "-1"]],
+)
+def test_wrong_arguments_end_with_two(arguments: list[str]) -> None:
+    done = md_gie(*arguments)
+    assert done.returncode == 2
+    assert "usage: md-gie" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_files_get_one_sentence(tmp_path: Path) -> None:
+    done = md_gie("run", "nothing.toml", cwd=tmp_path)
+    check_mistake(done, "md-gie: nothing.toml: no such configuration file")
+    done = md_gie("run", "nothing.toml", "--resume", "--overwrite", cwd=tmp_path)
+    check_mistake(done, "md-gie: --resume goes on and --overwrite starts anew; give one")
+
+
+def test_wrong_key_gets_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[md]\ntimestep = 1\n")
+    done = md_gie("run", "a.toml", cwd=tmp_path)
+    check_mistake(done, "[md] timestep: unknown key; did you mean timestep_fs?")
+
+
+def test_missing_structure_gets_one_sentence(tmp_path: Path) -> None:
+    text = (ROOT / "inputs/runs/water_nvt.toml").read_text()
+    (tmp_path / "a.toml").write_text(text)
+    done = md_gie("run", "a.toml", cwd=tmp_path)
+    check_mistake(done, "water64.extxyz")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.toml"]
+
+
+def test_info_describes_a_trajectory(tmp_path: Path) -> None:
+    header = TrajectoryHeader(np.array([8, 1, 1]), np.ones(3), (True, True, False), {"model": "m"})
+    options = TrajectoryOptions(velocities=False, forces=False)
+    with H5MDWriter.create(tmp_path / "a.h5md", header, options) as writer:
+        for step in (0, 50):
+            writer.append(Frame(step, 0.5 * step, np.eye(3), np.zeros((3, 3))))
+    done = md_gie("info", "a.h5md", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[0] != " ")
+    assert facts["frames"] == "2"
+    assert facts["steps"] == "0 to 50"
+    assert facts["time"] == "0 to 0.025 ps"
+    assert facts["atoms"] == "3 (2 of Z = 1, 1 of Z = 8), periodic TTF"
+    assert facts["model"] == "m"
+
+
+def test_info_of_nothing_gets_one_sentence(tmp_path: Path) -> None:
+    check_mistake(md_gie("info", "nothing", cwd=tmp_path), "nothing")
+
+
+def test_run_script_is_the_run_command(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts/run_md.py"), "nothing.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    check_mistake(done, "md-gie: nothing.toml: no such configuration file")
