@@ -168,7 +168,7 @@ def read_structure(path: str | Path) -> Structure:
     try:
         atoms = ase.io.read(path)
     except Exception as error:  # parsers of many formats fail in as many ways
-        reason = str(error).strip() or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise StructureError(
             f"{path} could not be read as a structure ({reason}); give a complete file in a "
             "format that ASE reads, with the usual name ending",

@@ -239,5 +239,6 @@ def _no_pairs(device: torch.device) -> Pairs:
 def _extents(shift: Tensor) -> Extents:
     if not shift.shape[0]:
         return (0, 0, 0)
-    x, y, z = shift.abs().amax(dim=0).tolist()
+    lowest, highest = torch.aminmax(shift, dim=0)
+    x, y, z = torch.maximum(-lowest, highest).tolist()
     return (x, y, z)
