@@ -92,7 +92,7 @@ def test_info_describes_a_trajectory(tmp_path: Path) -> None:
     assert facts["frames"] == "2"
     assert facts["steps"] == "0 to 50"
     assert facts["time"] == "0 to 0.025 ps"
-    assert facts["atoms"] == "3 (2 of Z = 1, 1 of Z = 8), periodic TTF"
+    assert facts["atoms"] == "3 (2 H, 1 O), periodic TTF"
     assert facts["model"] == "m"
 
 

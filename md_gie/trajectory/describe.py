@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from md_gie.structure import symbols_of
 from md_gie.trajectory.reader import H5MDReader
 
 
@@ -32,15 +33,16 @@ def describe_trajectory(path: str | Path) -> str:
             steps, times = reader.steps, reader.times_fs
             lines.append(f"steps       {steps[0]} to {steps[-1]}")
             lines.append(f"time        {times[0] / 1000:g} to {times[-1] / 1000:g} ps")
-        kinds = Counter(header.numbers.tolist())
-        counts = ", ".join(f"{count} of Z = {number}" for number, count in sorted(kinds.items()))
+        kinds = Counter(symbols_of(header.numbers))
+        counts = ", ".join(f"{count} {symbol}" for symbol, count in sorted(kinds.items()))
         lines.append(f"atoms       {len(header.numbers)} ({counts}), periodic {axes}")
         lines.append(f"observables {', '.join(reader.observables) or 'none'}")
         starts = ", ".join(str(run["start_step"]) for run in reader.runs)
         lines.append(f"started at  steps {starts}")
         known = [name for name in ("model", "model_hash", "seed") if header.metadata.get(name)]
         lines += [f"{name:<11} {header.metadata[name]}" for name in known]
+        facts: dict[str, object] = {}
         for name in ("versions", "surroundings"):
-            facts = json.loads(header.metadata.get(name, "{}"))
-            lines += [f"{key:<11} {value}" for key, value in facts.items()]
+            facts |= json.loads(header.metadata.get(name, "{}"))
+        lines += [f"{key:<11} {value}" for key, value in facts.items()]
     return "\n".join(lines)
