@@ -1,18 +1,22 @@
 """An argon crystal, the toy engine that moves it, and a run configuration for both."""
 
 import importlib.util
+import io
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
 import md_gie.engine
+from md_gie.md import run_from_config
 from md_gie.md.config import GuardsTable
 from md_gie.md.forces import GuardedForces
+from md_gie.md.run import RunOutcome
 from md_gie.md.state import MDState, maxwell_boltzmann
 from md_gie.md.timing import Clock
 from md_gie.neighbors import NeighborCache
@@ -113,3 +117,33 @@ def edit_config(run_folder: Path) -> Callable[..., Path]:
         return path
 
     return edit
+
+
+@pytest.fixture
+def run() -> Callable[..., tuple[RunOutcome, str, str]]:
+    """Run a configuration, and return the outcome and what went to stdout and to stderr."""
+
+    def call(path: Path | str = "argon.toml", **options: Any) -> tuple[RunOutcome, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        outcome = run_from_config(path, stdout=out, stderr=err, **options)
+        return outcome, out.getvalue(), err.getvalue()
+
+    return call
+
+
+@pytest.fixture
+def contents() -> Callable[[Path], dict[str, bytes]]:
+    """Return every dataset of a trajectory that a run determines, as bytes."""
+
+    def read(path: Path) -> dict[str, bytes]:
+        found = {}
+
+        def visit(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset) and name != "md_gie/runs":
+                found[name] = item[()].tobytes()
+
+        with h5py.File(path) as file:
+            file.visititems(visit)
+        return found
+
+    return read
