@@ -11,7 +11,7 @@ from md_gie.model import DPA4Config
 _UNIT_SOFTPLUS = math.log(math.e - 1.0)
 # Last layers of residual branches and of the read-out start small, so that the state begins near
 # its initial embedding and energies near the fitted shifts.
-_RESIDUAL_GAIN = 0.3
+_RESIDUAL_GAIN = 0.1
 # Bessel functions times envelope have a root mean square near 0.2 between 1 and 5 Å.
 _BASIS_GAIN = 4.0
 _ZERO_LEAVES = ("bias", "bias0", "bias_atom_e", "out_bias")
