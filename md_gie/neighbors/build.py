@@ -12,6 +12,7 @@ from md_gie.neighbors.geometry import Bools, Floats, plane_spacings
 
 VESIN_MAX_CELLS = 100_000  # beyond, vesin 0.6 rescales its grid and may divide by zero
 VESIN_MAX_CELLS_ALONG_AXIS = 2_000  # beyond, nearly empty grids take seconds
+COINCIDENCE_STEPS = 1e9
 
 
 class Pairs(NamedTuple):
@@ -47,12 +48,13 @@ def build_matscipy(positions: Tensor, cell: Floats, pbc: Bools, cutoff: float) -
 def build_vesin(positions: Tensor, cell: Floats, pbc: Bools, cutoff: float) -> Pairs:
     """All pairs closer than ``cutoff`` by vesin where it is safe, else by :func:`build_matscipy`.
 
-    vesin 0.6 kills the process when a sparse system needs more than 1e5 grid cells; on CUDA it
-    raises when an atom has more pairs than it has room for.
+    vesin 0.6 kills the process when a sparse system needs more than 1e5 grid cells. On CUDA it
+    loses pairs of atoms at exactly the same place, and raises when an atom has more pairs than it
+    has room for.
     """
     from vesin import NeighborList
 
-    if not vesin_is_safe(positions, cell, pbc, cutoff):
+    if not vesin_is_safe(positions, cell, pbc, cutoff) or has_coincident(positions, cell, pbc):
         return build_matscipy(positions, cell, pbc, cutoff)
     search = NeighborList(cutoff=cutoff, full_list=True, sorted=False)
     box = torch.from_numpy(cell).to(positions.device)
@@ -76,6 +78,15 @@ def vesin_is_safe(positions: Tensor, cell: Floats, pbc: Bools, cutoff: float) ->
     return bool(cells.prod() <= VESIN_MAX_CELLS and cells.max() <= VESIN_MAX_CELLS_ALONG_AXIS)
 
 
+def has_coincident(positions: Tensor, cell: Floats, pbc: Bools) -> bool:
+    """Whether two atoms, or images of them, agree to 1e-9 of a lattice vector (Å on free axes)."""
+    fractional = positions @ torch.from_numpy(np.linalg.inv(cell)).to(positions.device)
+    steps = torch.round(fractional * COINCIDENCE_STEPS)
+    period = np.where(pbc, COINCIDENCE_STEPS, np.inf)
+    steps = torch.remainder(steps, torch.from_numpy(period).to(positions.device))
+    return bool(torch.unique(steps, dim=0).shape[0] < positions.shape[0])
+
+
 BUILDERS: dict[str, Builder] = {"matscipy": build_matscipy, "vesin": build_vesin}
 _MODULES = {"matscipy": "matscipy_neighbours", "vesin": "vesin"}
 
@@ -89,13 +100,13 @@ def choose_builder(backend: str, device: torch.device) -> Builder:
         Unknown name, or a library that is not installed.
     """
     if backend == "auto":
-        on_device = device.type == "cuda" and _is_installed("vesin")
+        on_device = device.type == "cuda" and is_installed("vesin")
         return BUILDERS["vesin" if on_device else "matscipy"]
     if backend not in BUILDERS:
         raise ValueError(
             f"neighbor backend {backend!r} is unknown; possible are auto, {', '.join(BUILDERS)}"
         )
-    if not _is_installed(backend):
+    if not is_installed(backend):
         raise ValueError(
             f"neighbor backend {backend!r} needs the package {_MODULES[backend]}, which is not "
             "installed; install it or take backend='auto'"
@@ -103,5 +114,6 @@ def choose_builder(backend: str, device: torch.device) -> Builder:
     return BUILDERS[backend]
 
 
-def _is_installed(backend: str) -> bool:
+def is_installed(backend: str) -> bool:
+    """Whether the library of ``backend`` can be imported."""
     return importlib.util.find_spec(_MODULES[backend]) is not None

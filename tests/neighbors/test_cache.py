@@ -127,7 +127,7 @@ def test_cell_alone_changes(make_cache: Any, check_edges: Any, liquid: Any) -> N
     step=st.sampled_from([0.02, 0.1, 0.4]),
     npt=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_walks_with_wraps_and_strain(
     make_cache: Any,
     check_edges: Any,

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from md_gie.neighbors import Edges, NeighborCache, threads
-from md_gie.neighbors.build import BUILDERS, Pairs, _is_installed
+from md_gie.neighbors.build import BUILDERS, Pairs, is_installed
 from md_gie.neighbors.device_compaction import DevicePass, _lexicographic_order
 
-BACKENDS = [name for name in BUILDERS if _is_installed(name)]
+CUDA = [pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []
+DEVICES = ["cpu", *CUDA]
+BACKENDS = [name for name in BUILDERS if is_installed(name)]
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +63,13 @@ def test_blocks_cover_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(threads.split_rows(np.arange(201))) == 4
 
 
-def test_tensor_operations_equal_compiled_loops(load_case: Any, liquid: Any) -> None:
-    for case in (liquid(5, 5.0), load_case("rc30_cell5"), load_case("slab_FTT")):
-        device = NeighborCache(case.cutoff)
-        device._pass = DevicePass()
-        assert_equal_bits(steps(case, NeighborCache(case.cutoff)), steps(case, device))
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensor_operations_equal_compiled_loops(device: str, load_case: Any, liquid: Any) -> None:
+    for case in (liquid(5, 5.0), load_case("rc30_cell5"), load_case("coincident_TTT")):
+        cache = NeighborCache(case.cutoff, device=device)
+        cache._pass = DevicePass()
+        there = [Edges(*(tensor.cpu() for tensor in edges)) for edges in steps(case, cache)]
+        assert_equal_bits(steps(case, NeighborCache(case.cutoff)), there)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

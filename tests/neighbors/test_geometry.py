@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from md_gie.errors import NeighborOverflowError, StructureError
-from md_gie.neighbors import build, check_geometry
-from md_gie.neighbors import cache as cache_module
+from md_gie.neighbors import NeighborCache, build, check_geometry
 from md_gie.neighbors.geometry import complete_cell, deformation_between, image_table
 
 ALL = np.ones(3, bool)
@@ -55,7 +53,7 @@ def test_refused_before_any_search(name: str, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setitem(build.BUILDERS, "matscipy", searched)
     with pytest.raises(StructureError, match=pattern):
-        cache_module.NeighborCache(6.0).update(positions, cell, pbc)
+        NeighborCache(6.0).update(positions, cell, pbc)
 
 
 def test_too_many_edges() -> None:
@@ -104,15 +102,3 @@ def test_opposite_images_have_exactly_opposite_vectors() -> None:
     table = image_table(np.random.default_rng(0).normal(0, 5, (3, 3)), (2, 1, 3))
     assert table.shape == (5 * 3 * 7, 3)
     np.testing.assert_array_equal(table, -table[::-1])
-
-
-@pytest.mark.parametrize(("positions", "cell", "pbc", "safe"), [
-    ([[0.0, 0, 0], [1900, 1900, 0]], np.zeros((3, 3)), [0, 0, 0], False),
-    ([[0.0, 0, 0], [5, 5, 5]], np.diag([3000.0, 3000, 5]), [1, 1, 1], False),
-    ([[0.0, 0, 0], [0, 0, 1e5]], np.diag([6.0, 6, 0]), [1, 1, 0], False),
-    ([[0.0, 0, 0], [5, 5, 5]], 60.0 * np.eye(3), [1, 1, 1], True),
-])  # fmt: skip
-def test_sizes_at_which_vesin_fails(positions: Any, cell: Any, pbc: Any, safe: bool) -> None:
-    where, periodic = torch.tensor(positions, dtype=torch.float64), np.array(pbc, bool)
-    full = complete_cell(cell, periodic)
-    assert build.vesin_is_safe(where, full, periodic, 6.0) is safe
