@@ -163,11 +163,16 @@ def test_wrapping_by_the_caller_costs_no_build(make_cache: Any, liquid: Any) -> 
     case = liquid(3, 4.0)
     cache = make_cache(case.cutoff)
     first = cache.update(*case[:3])
+    assert cache._anchor is not None
+    wraps_at_build = cache._anchor.wraps.numpy().copy()
     jumps = np.random.default_rng(0).integers(-7, 8, case.positions.shape)
     second = cache.update(case.positions + jumps @ case.cell, case.cell, ALL)
     assert (cache.n_builds, cache.n_reuses) == (1, 1)
     torch.testing.assert_close(first.vectors, second.vectors, rtol=0, atol=1e-12)
     assert torch.equal(first.src, second.src)
+    # Remembered, so that later steps need not find the jumps again.
+    assert cache._anchor is not None
+    np.testing.assert_array_equal(cache._anchor.wraps.numpy(), jumps + wraps_at_build)
 
 
 @pytest.mark.parametrize("change", ["number of atoms", "pbc", "reset", "moved"])
@@ -208,7 +213,9 @@ def test_restore_repeats_the_edges_bit_for_bit(make_cache: Any, liquid: Any) -> 
     rng = np.random.default_rng(3)
     cache = make_cache(case.cutoff)
     assert cache.reference_state() is None
-    positions, cell = case.positions, case.cell
+    positions, cell = case.positions + 3 * case.cell[0], case.cell
+    cache.update(positions, cell, ALL)
+    np.testing.assert_array_equal(cache.reference_state().positions, positions)
     for k in range(6):
         # Far from the build, and wrapped on the way.
         positions = positions + rng.normal(0, 0.02, positions.shape)
