@@ -311,3 +311,11 @@ def test_wrong_shapes(positions: Any, cell: Any, pbc: Any, words: str, make_cach
     cache.update([[0.0, 0, 0], [1.0, 1, 1]], 9 * np.eye(3), ALL)
     with pytest.raises(ValueError, match=words):
         cache.update(positions, cell, pbc)
+
+
+def test_no_skin_searches_anew_even_where_nothing_moved(make_cache: Any, liquid: Any) -> None:
+    case = liquid(3, 4.0)
+    cache = make_cache(case.cutoff, 0.0)
+    for _ in range(3):
+        cache.update(*case[:3])
+    assert (cache.n_builds, cache.n_reuses) == (3, 0)
