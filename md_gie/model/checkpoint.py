@@ -138,7 +138,7 @@ def _select_branch(
     names = ", ".join(branches)
     if branch is None and len(branches) == 1:
         branch = next(iter(branches))
-    if branch not in branches:
+    if branch is None or branch not in branches:
         came = "no branch was given" if branch is None else f"there is no branch {branch!r}"
         raise CheckpointError(f"{path} is a multi-task file and {came}; choose from: {names}")
     return branches[branch], branch

@@ -1,6 +1,6 @@
 """DPA4: the boxes of the model in order, nothing more."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from md_gie.model.gie import GeometricInitialEmbedding, GIEWeights
 from md_gie.model.inventory import FLOAT64_PARAMETERS, parameter_shapes
 from md_gie.model.radial import fold_last_layer
 from md_gie.model.readout import Readout, ReadoutWeights
-from md_gie.model.weights import Weights
+from md_gie.model.weights import ConstantKey, Weights
 from md_gie.ops.edges import Edges
 
 
@@ -22,7 +22,7 @@ class FoldedDPA4(NamedTuple):
 
     geometry: GeometryWeights
     embedding: EmbeddingWeights
-    gie: GIEWeights | None
+    gie: GIEWeights
     blocks: list[BlockWeights]
     readout: ReadoutWeights
 
@@ -64,7 +64,7 @@ class DPA4(nn.Module):
         self.gie = GeometricInitialEmbedding(config)
         self.blocks = [InteractionBlock(config, b) for b in range(len(config.degrees))]
         self.readout = Readout(config)
-        self._constants: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+        self._constants: dict[ConstantKey, tuple[Tensor, Tensor]] = {}
         self._frozen: FoldedDPA4 | None = None
         self._fused = False  # a model in training needs second derivatives
 
@@ -77,7 +77,7 @@ class DPA4(nn.Module):
         return FoldedDPA4(
             geometry=self.geometry.fold(descriptor),
             embedding=embedding,
-            gie=self.gie.fold(descriptor) if self.config.use_env_seed else None,
+            gie=self.gie.fold(descriptor),
             blocks=[
                 block.fold(descriptor.at(f"blocks.{b}"), last, embedding.types)
                 for b, block in enumerate(self.blocks)
@@ -100,6 +100,7 @@ class DPA4(nn.Module):
             folded = self.double().fold()
         self._fused = kernels != "reference"
         self._frozen = _cast(folded, dtype, torch.device(device))
+        self._constants.clear()
         return self.eval().requires_grad_(False)
 
     def forward(self, types: Tensor, edges: Edges, vectors: Tensor) -> Tensor:
@@ -138,15 +139,15 @@ def _register(root: nn.Module, name: str, value: Tensor) -> None:
     module.register_parameter(leaf, nn.Parameter(value))
 
 
-def _cast(value: object, dtype: torch.dtype, device: torch.device) -> object:
+def _cast(value: Any, dtype: torch.dtype, device: torch.device) -> Any:
     """Cast every tensor of a nest of tuples and lists, energy shifts excepted."""
     if isinstance(value, Tensor):
         return value.to(dtype=dtype, device=device).contiguous()
     if isinstance(value, ReadoutWeights):
-        cast = _cast(tuple(value), dtype, device)
-        return ReadoutWeights(*cast)._replace(shift=value.shift.to(device))
+        shift = value.shift.to(device)
+        return ReadoutWeights(*_cast([*value], dtype, device))._replace(shift=shift)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cast(item, dtype, device) for item in value))
+        return type(value)(*_cast([*value], dtype, device))
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(item, dtype, device) for item in value)
     return value

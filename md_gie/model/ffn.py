@@ -142,7 +142,6 @@ class GatedFFN:
 
     def __init__(self, degree: int, width: int, *, linear_unit: bool) -> None:
         self.degree, self.width, self.linear_unit = degree, width, linear_unit
-        self.gate_rows = row_degrees(degree)[1:] - 1
 
     def fold(self, w: Weights) -> GatedFFNWeights:
         """Expand the per-degree maps to rows."""
@@ -165,7 +164,7 @@ class GatedFFN:
         if f.gate is None:
             return scalar @ f.last
         gates = torch.sigmoid(source[0] @ f.gate).reshape(-1, self.degree, self.width)
-        gates = gates.transpose(0, 1).index_select(0, self.gate_rows.to(gates.device))
+        gates = expand_rows(gates.transpose(0, 1), self.degree, first=1)
         return torch.cat([scalar, value[1:] * gates]) @ f.last
 
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from md_gie.model.config import DPA4Config
 from md_gie.model.radial import RadialFeatures, RadialNetwork, RadialWeights
-from md_gie.model.wigner import FrameTables, edge_frames, frame_tables
 from md_gie.model.weights import Weights
+from md_gie.model.wigner import FrameTables, edge_frames, frame_tables
 from md_gie.ops import Edges
 from md_gie.ops.csr import sum_rows
 from md_gie.ops.rotation import pack_frames

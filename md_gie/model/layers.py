@@ -4,6 +4,7 @@ Node states are stored row first: ``x[row]`` is the contiguous (N, C) slice of p
 ``l² + l + m``, so that a per-degree linear map is a batch of plain matrix products.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -18,9 +19,18 @@ def row_degrees(degree: int) -> Tensor:
     return degrees.repeat_interleave(2 * degrees + 1)
 
 
-def expand_rows(weight: Tensor, degree: int) -> Tensor:
-    """Give each packed row the weight of its degree: (L+1, ...) to (D, ...)."""
-    return weight.index_select(0, row_degrees(degree).to(weight.device))
+def expand_rows(weight: Tensor, degree: int, first: int = 0) -> Tensor:
+    """Give each packed row the weight of its degree: (L+1, ...) to (D, ...).
+
+    With ``first`` = 1 both start at degree 1: (L, ...) to (D - 1, ...).
+    """
+    return weight.index_select(0, _row_index(degree, first, weight.device))
+
+
+@lru_cache(maxsize=64)
+def _row_index(degree: int, first: int, device: torch.device) -> Tensor:
+    # Kept on the device: a copy in each call would stall it, and cannot be captured in a graph.
+    return (row_degrees(degree)[first * first :] - first).to(device)
 
 
 def rms(x: Tensor, epsilon: float = 1e-7) -> Tensor:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+ConstantKey = tuple[int, torch.dtype, torch.device]
+
 
 class Weights:
     """Parameters of one box, by their names in the checkpoint without the box's prefix.
@@ -26,7 +28,7 @@ class Weights:
         self,
         parameters: Mapping[str, Tensor],
         prefix: str = "",
-        constants: dict[tuple[int, torch.dtype, torch.device], Tensor] | None = None,
+        constants: dict[ConstantKey, tuple[Tensor, Tensor]] | None = None,
     ) -> None:
         self._parameters = parameters
         self._prefix = prefix
@@ -47,6 +49,9 @@ class Weights:
         """Cast a constant table to the network's dtype and device, once."""
         like = self._network
         key = (id(table), like.dtype, like.device)
-        if key not in self._constants:
-            self._constants[key] = table.to(dtype=like.dtype, device=like.device)
-        return self._constants[key]
+        cached = self._constants.get(key)
+        # The table is kept beside its cast: a number of a table that is gone may be given again.
+        if cached is None or cached[0] is not table:
+            cached = (table, table.to(dtype=like.dtype, device=like.device))
+            self._constants[key] = cached
+        return cached[1]

@@ -59,7 +59,7 @@ def segment_sum(values: Tensor, row_ptr: Tensor) -> Tensor:
         return values.new_zeros(n_rows, *values.shape[1:])
     flat = values.reshape(values.shape[0], -1)
     # Offsets past the last row would be read as one more segment: the kernel wants exactly N + 1.
-    out = torch.segment_reduce(flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0)
+    out = torch.segment_reduce(flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0, unsafe=True)
     return out.reshape(n_rows, *values.shape[1:])
 
 

@@ -38,7 +38,9 @@ def predict(model: nn.Module, batch: Batch, *, create_graph: bool) -> Prediction
     forces = torch.zeros_like(batch.forces)
     forces = forces.index_add(0, batch.edges.dst, gradient)
     forces = forces.index_add(0, batch.edges.src, gradient, alpha=-1.0)
-    energies = torch.zeros_like(batch.energies).index_add(0, batch.frame, atomic)
+    # One frame more than there are: that of atoms which only pad the batch.
+    energies = batch.energies.new_zeros(batch.energies.shape[0] + 1)
+    energies = energies.index_add(0, batch.frame, atomic)[:-1]
     return Prediction(energies, forces)
 
 
@@ -49,18 +51,24 @@ def energy_weight(config: LossConfig, progress: float) -> float:
 
 
 def training_loss(
-    prediction: Prediction, batch: Batch, config: LossConfig, weight: float
+    prediction: Prediction, batch: Batch, config: LossConfig, weight: float | Tensor
 ) -> Tensor:
-    """Weighted mean loss of force components (eV/Å) and energies per atom (eV), () float64."""
+    """Weighted mean loss of force components (eV/Å) and energies per atom (eV), () float64.
+
+    Atoms that pad a batch have forces and labels of zero and do not count in the mean.
+    """
+    n_components = 3 * batch.n_atoms.sum()
     force_errors = (prediction.forces - batch.forces).double()
     energy_errors = (prediction.energies - batch.energies) / batch.n_atoms
     if config.kind == "huber":
-        zero = torch.zeros_like
         forces = nn.functional.huber_loss(
-            force_errors, zero(force_errors), delta=config.huber_delta_eV_A
+            force_errors,
+            torch.zeros_like(force_errors),
+            delta=config.huber_delta_eV_A,
+            reduction="sum",
         )
+        forces = forces / n_components
         # The same factor 2 as for forces below: huber_loss is half the square near zero.
         return 2 * config.force_weight * forces + weight * energy_errors.square().mean()
-    return config.force_weight * force_errors.square().mean() + (
-        weight * energy_errors.square().mean()
-    )
+    forces = force_errors.square().sum() / n_components
+    return config.force_weight * forces + weight * energy_errors.square().mean()

@@ -1,6 +1,7 @@
 """Errors of a model on labelled frames, and their record as JSON lines."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,17 +27,28 @@ class ErrorSums:
 
     def __init__(self, device: torch.device) -> None:
         self._sums = torch.zeros(6, dtype=torch.float64, device=device)
+        self._n_bad = torch.zeros((), dtype=torch.int64, device=device)
 
     def add(self, prediction: Prediction, batch: Batch) -> None:
         """Add a batch; nothing waits for the device."""
         force = (prediction.forces - batch.forces).detach().double()
         energy = ((prediction.energies - batch.energies) / batch.n_atoms).detach()
-        self._sums += torch.stack([*_moments(force), *_moments(energy)])
+        moments = torch.stack([*_moments(force), *_moments(energy)])
+        finite = torch.isfinite(moments).all()
+        self._sums += torch.where(finite, moments, 0.0)
+        self._n_bad += ~finite
+
+    def n_bad(self) -> int:
+        """Batches with errors that are not finite since the start or the last read."""
+        return int(self._n_bad)
 
     def read(self) -> Errors:
-        """Errors since the start or the last read; then start anew."""
+        """Errors of all other batches since the start or the last read; then start anew."""
         force_2, force_1, force_n, energy_2, energy_1, energy_n = self._sums.tolist()
         self._sums.zero_()
+        self._n_bad.zero_()
+        if force_n == 0:
+            return Errors(math.nan, math.nan, math.nan, math.nan)
         return Errors(
             force_rmse=1e3 * (force_2 / force_n) ** 0.5,
             force_mae=1e3 * force_1 / force_n,

@@ -1,6 +1,5 @@
 """Trainer: updates, validation, record and checkpoints of one training run."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +11,11 @@ import torch
 from torch import nn
 
 from md_gie.errors import CheckpointError, SimulationError
+from md_gie.training.captured import CapturedStep, Capacity
 from md_gie.training.config import TrainingConfig
-from md_gie.training.data import FrameGraph, batch_indices, collate
+from md_gie.training.data import Batch, FrameGraph, batch_indices, collate
 from md_gie.training.initialize import is_matrix
-from md_gie.training.loss import energy_weight, predict, training_loss
+from md_gie.training.loss import Prediction, energy_weight, predict, training_loss
 from md_gie.training.metrics import (
     Errors,
     ErrorSums,
@@ -76,7 +76,11 @@ class Trainer:
         self._record_path = output_dir / f"{config.run.name}.jsonl"
         self._named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         self._parameters = [p for _, p in self._named]
+        device = self._parameters[0].device
+        self._rate = torch.zeros((), dtype=torch.float32, device=device)
+        self._energy_weight = torch.zeros((), dtype=torch.float64, device=device)
         self._optimizer = self._make_optimizer()
+        self._step_on = self._choose_step()
         self._average = ParameterAverage(model, config.optimizer.ema_decay)
         self._sums = ErrorSums(train[0].types.device)
         self._elapsed_before = 0.0
@@ -173,17 +177,40 @@ class Trainer:
         config = self.config
         indices = batch_indices(len(self._train), config.run.batch_size, self.step, config.run.seed)
         batch = collate([self._train[i] for i in indices])
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(config.optimizer, self.step, progress)
-        prediction = predict(self.model, batch, create_graph=True)
-        loss = training_loss(prediction, batch, config.loss, energy_weight(config.loss, progress))
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self._parameters, config.optimizer.clip_norm)
-        self._optimizer.step()
+        self._set_rate(learning_rate(config.optimizer, self.step, progress))
+        self._energy_weight.fill_(energy_weight(config.loss, progress))
+        prediction = self._step_on(batch)
         self._average.update(self.step)
         self._sums.add(prediction, batch)
         self.step += 1
+
+    def _step_eagerly(self, batch: Batch) -> Prediction:
+        prediction = predict(self.model, batch, create_graph=True)
+        loss = training_loss(prediction, batch, self.config.loss, self._energy_weight)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self._parameters, self.config.optimizer.clip_norm)
+        for parameter in self._parameters:
+            # A batch that overflows float32 must not end the run; the log counts such batches.
+            assert parameter.grad is not None
+            parameter.grad.copy_(torch.where(torch.isfinite(norm), parameter.grad, 0.0))
+        self._optimizer.step()
+        return Prediction(prediction.energies.detach(), prediction.forces.detach())
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            # A captured step reads the rate from a tensor, which a resumed state may have replaced.
+            group["lr"] = self._rate.fill_(rate) if self._rate.is_cuda else rate
+
+    def _choose_step(self) -> Callable[[Batch], Prediction]:
+        """Take the plain step on a CPU, and on a GPU, where launches are what costs, its graph."""
+        if not self._parameters[0].is_cuda:
+            return self._step_eagerly
+        size = self.config.run.batch_size
+        most_atoms = sorted(graph.edges.n_atoms for graph in self._train)[-size:]
+        most_edges = sorted(graph.edges.n_edges for graph in self._train)[-size:]
+        capacity = Capacity(sum(most_atoms) + 1, sum(most_edges))
+        return CapturedStep(self._step_eagerly, capacity)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         optimizer = self.config.optimizer
@@ -195,15 +222,21 @@ class Trainer:
         ]
         on_gpu = self._parameters[0].is_cuda
         return torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=optimizer.learning_rate, fused=on_gpu
+            [g for g in groups if g["params"]],
+            lr=self._rate if on_gpu else optimizer.learning_rate,
+            fused=on_gpu,
+            capturable=on_gpu,
         )
 
     def _session_minutes(self) -> float:
         return (time.monotonic() - self._start) / 60
 
     def _log_training(self, progress: float) -> None:
+        n_bad = self._sums.n_bad()
         errors = self._sums.read()
-        if not all(map(math.isfinite, errors)):
+        if n_bad:
+            self._report(f"{n_bad} of the last batches gave numbers that are not finite")
+        if n_bad > max(1, self.config.run.log_every // 20):
             raise SimulationError(
                 f"errors are no longer finite at step {self.step}; lower optimizer.learning_rate "
                 f"(now {self.config.optimizer.learning_rate:g}) or optimizer.clip_norm",

@@ -3,6 +3,8 @@
 import numba
 import numpy as np
 
+from md_gie.ops.attention.reference import MAX_EXPONENT
+
 _OPTIONS = {
     "parallel": True,
     "cache": True,
@@ -25,10 +27,12 @@ def forward(query, key, bias, envelope, offset, row_ptr, src, out):
                 for c in range(width):
                     total += q[c] * k[c]
                 out[e, g] = total
-                peak = max(peak, total)
+                if envelope[e] > 0:
+                    peak = max(peak, total + 2 * np.log(envelope[e]))
             norm = offset[g] * np.exp(-peak)
             for e in range(row_ptr[i], row_ptr[i + 1]):
-                value = envelope[e] * envelope[e] * np.exp(out[e, g] - peak)
+                exponent = min(out[e, g] - peak, out.dtype.type(MAX_EXPONENT))
+                value = envelope[e] * envelope[e] * np.exp(exponent)
                 out[e, g] = value
                 norm += value
             for e in range(row_ptr[i], row_ptr[i + 1]):

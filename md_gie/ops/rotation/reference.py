@@ -7,8 +7,8 @@ l = 0..L for m = 0, and the rows -m for l = m..L followed by +m for l = m..L for
 import torch
 from torch import Tensor
 
-from md_gie.ops.edges import Edges
 from md_gie.ops.csr import gather_sources, sum_rows
+from md_gie.ops.edges import Edges
 
 
 def rotate_in(nodes: Tensor, frames: list[Tensor], edges: Edges, order: int) -> list[Tensor]:
