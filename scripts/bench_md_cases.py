@@ -59,7 +59,7 @@ def make_model(grade: str, path: Path, seed: int) -> None:
 
 
 def make_case(n_atoms: int, timestep_fs: float, path: Path, seed: int) -> int:
-    """Write a box of about ``n_atoms`` of water and each step of its flight; returns their number."""
+    """Write about ``n_atoms`` of water and one step of their flight; returns their number."""
     rng = np.random.default_rng(seed)
     molecules = max(1, round((n_atoms / 3) ** (1 / 3))) ** 3  # fills a lattice
     length = (molecules * MOLAR_MASS / AVOGADRO / DENSITY * 1e24) ** (1 / 3)
