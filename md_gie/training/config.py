@@ -60,6 +60,7 @@ class RunConfig:
     batch_size: int
     seed: int = 1
     max_minutes: float | None = None
+    start_from: str | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tf32: bool = False
     log_every: int = 100

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from md_gie.errors import ConfigError
-from md_gie.model import DPA4, DPA4Config, write_checkpoint
+from md_gie.model import DPA4, DPA4Config, read_checkpoint, write_checkpoint
 from md_gie.structure import LabelledFrame
 from md_gie.training.config import RunConfig, TrainingConfig, read_config
 from md_gie.training.data import FrameGraph, build_graphs, fit_element_energies, read_frames
@@ -103,6 +103,8 @@ def train_from_config(
             "frames, take at most as many"
         )
     model = build_model(model_config, train, config.run.seed, where)
+    if config.run.start_from is not None:
+        _start_from(model, path.parent / config.run.start_from)
     report(f"{len(train)} + {len(valid)} frames, {_count(model)} parameters, {where}")
     trainer = Trainer(
         model, _graphs(train, model_config, where), _graphs(valid, model_config, where),
@@ -131,6 +133,21 @@ def build_model(
             if name == "out_bias":
                 parameter[0, :, 0] = energies
     return model
+
+
+def _start_from(model: DPA4, path: Path) -> None:
+    """Take the parameters of a checkpoint of the same shape, energy shifts included."""
+    config, state = read_checkpoint(path)
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    different = [n for n in wanted if n not in state or tuple(state[n].shape) != wanted[n]]
+    if different or config.type_map != model.config.type_map:
+        what = f"parameter {different[0]!r}" if different else "type_map"
+        raise ConfigError(
+            f"[run] start_from: {path} has another {what} than [model]; start from a model with "
+            "the same options",
+            path=path,
+        )
+    model.load_state_dict(state)
 
 
 def _frames(paths: Sequence[str], base: Path, type_map: Sequence[str]) -> list[LabelledFrame]:

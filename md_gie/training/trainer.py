@@ -1,5 +1,6 @@
 """Trainer: updates, validation, record and checkpoints of one training run."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ from md_gie.training.state import TrainingState, read_state, state_path, write_s
 
 # What may differ between the sessions of one run: where and how long, not what.
 _FREE_KEYS = ("output_dir", "device", "log_every", "validate_every", "checkpoint_every")
+# A validation error so many times the best one ends the run before it costs more time.
+_DIVERGED = 10.0
 _HEADER = (
     f"{'step':>8} {'progress':>8} {'minutes':>8} {'rate':>9}   "
     f"{'force RMSE':>10} {'MAE meV/Å':>10} {'energy RMSE':>11} {'MAE meV/atom':>12}"
@@ -83,6 +86,7 @@ class Trainer:
         self._step_on = self._choose_step()
         self._average = ParameterAverage(model, config.optimizer.ema_decay)
         self._sums = ErrorSums(train[0].types.device)
+        self._best = math.inf
         self._elapsed_before = 0.0
         self._start = time.monotonic()
 
@@ -134,6 +138,14 @@ class Trainer:
         """Validate the averaged parameters, report and record the errors."""
         errors = evaluate(self.averaged_model(), self._valid, self.config.run.batch_size)
         self._record("valid", self.progress, errors)
+        self._best = min(self._best, errors.force_rmse)
+        if not errors.force_rmse <= _DIVERGED * self._best:
+            raise SimulationError(
+                f"the force error went from {self._best:.1f} to {errors.force_rmse:.3g} meV/Å at "
+                f"step {self.step}; lower optimizer.learning_rate (now "
+                f"{self.config.optimizer.learning_rate:g}) and resume from the last state",
+                step=self.step,
+            )
         return errors
 
     def write_state(self) -> None:
@@ -192,8 +204,8 @@ class Trainer:
         norm = nn.utils.clip_grad_norm_(self._parameters, self.config.optimizer.clip_norm)
         for parameter in self._parameters:
             # A batch that overflows float32 must not end the run; the log counts such batches.
-            assert parameter.grad is not None
-            parameter.grad.copy_(torch.where(torch.isfinite(norm), parameter.grad, 0.0))
+            if parameter.grad is not None:
+                parameter.grad.copy_(torch.where(torch.isfinite(norm), parameter.grad, 0.0))
         self._optimizer.step()
         return Prediction(prediction.energies.detach(), prediction.forces.detach())
 
