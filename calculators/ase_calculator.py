@@ -67,7 +67,8 @@ class GIECalculator(Calculator):
     of it: an edge's share goes half to either atom, and the shares add up to ``stress``. They are
     computed in every evaluation after the first that was asked for them.
 
-    ``atoms.info``, tags, charges and magnetic moments are not read.
+    ``atoms.info``, tags, charges and magnetic moments are not read, nor are lattice vectors of axes
+    without ``pbc``, but for the volume.
 
     Examples
     --------
@@ -142,6 +143,8 @@ class GIECalculator(Calculator):
             raise TypeError(f"GIECalculator has no setting {name!r}, only {', '.join(known)}{hint}")
         if "model" in settings:
             settings["model"] = os.fspath(settings["model"])
+        if "device" in settings:
+            settings["device"] = str(settings["device"])  # files can hold that
         wanted = {**self.parameters, **settings}
         skin = wanted.pop("skin")
         engine = self._engine

@@ -39,6 +39,22 @@ def test_settings_change(make_calculator: Make, crystal: Atoms) -> None:
     calculator.set(dtype="float64", model=model.with_name("p0_water_mini.pt"))
     np.testing.assert_allclose(calculator.get_forces(crystal), other, rtol=0, atol=1e-13)
     assert calculator.set(dtype="float64") == {}
+    assert make_calculator(device=torch.device("cpu")).parameters["device"] == "cpu"
+
+
+def test_a_model_with_other_types(make_calculator: Make, crystal: Atoms, tmp_path: Path) -> None:
+    calculator = make_calculator("p0_smoke")
+    content = torch.load(calculator.parameters["model"], weights_only=True)
+    content["model"]["_extra_state"]["model_params"]["type_map"] = ["H", "O", "C"]
+    torch.save(content, tmp_path / "swapped.pt")
+    forces = calculator.get_forces(crystal)
+    exchanged = crystal.copy()
+    exchanged.numbers = crystal.numbers[[1, 0] * 4]
+    calculator.set(model=tmp_path / "swapped.pt")
+    np.testing.assert_allclose(calculator.get_forces(exchanged), forces, rtol=0, atol=1e-13)
+    calculator.get_forces(crystal)
+    calculator.set(model=make_calculator("p0_smoke").parameters["model"])
+    np.testing.assert_allclose(calculator.get_forces(crystal), forces, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(
