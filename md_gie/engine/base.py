@@ -42,7 +42,7 @@ class Engine(Protocol):
     dtype: torch.dtype
 
     def types_of(self, numbers: Sequence[int]) -> Tensor:
-        """Model types (N,) int64 on ``device`` of atomic numbers; unknown elements raise StructureError."""
+        """Model types (N,) int64 on ``device``; StructureError for unknown elements."""
         ...
 
     def evaluate(self, types: Tensor, edges: Edges, *, atomic_virials: bool = False) -> Evaluation:

@@ -39,8 +39,8 @@ def _refuse(first: int, second: int, distance: float) -> None:
     if first == second:
         what = f"atom {first} and its own periodic image are"
     raise StructureError(
-        f"{what} {distance:.3g} Å apart; distances of at least {MIN_DISTANCE} Å are possible. Remove "
-        "the duplicate, or start from a structure without overlaps",
+        f"{what} {distance:.3g} Å apart; distances of at least {MIN_DISTANCE} Å are possible. "
+        "Remove the duplicate, or start from a structure without overlaps",
         atoms=(first, second),
         distance=distance,
     )

@@ -7,20 +7,20 @@ from md_gie.ops.edges import Edges
 
 
 def forces_from_edges(gradient: Tensor, edges: Edges) -> Tensor:
-    """Forces (N, 3) from ``dE/d vector`` (E, 3): what pulls at destinations minus at sources."""
+    """Sum ``dE/d vector`` (E, 3) to forces (N, 3): over destinations, minus over sources."""
     received = segment_sum(gradient, edges.row_ptr)
     sent = segment_sum(gradient.index_select(0, edges.source_order), edges.source_ptr)
     return received - sent
 
 
 def virial_from_edges(gradient: Tensor, vectors: Tensor) -> Tensor:
-    """Virial (3, 3) ``-sum_e g_e ⊗ v_e``; symmetric up to rounding, returned symmetric."""
+    """Sum the virial (3, 3) ``-sum_e g_e ⊗ v_e``; symmetric up to rounding, returned symmetric."""
     virial = -(gradient.T @ vectors)
     return 0.5 * (virial + virial.T)
 
 
 def atomic_virials_from_edges(gradient: Tensor, edges: Edges) -> Tensor:
-    """Per-atom virials (N, 3, 3): half of each edge's share for either of its atoms."""
+    """Sum per-atom virials (N, 3, 3): half of each edge's share for either of its atoms."""
     share = -0.5 * gradient.unsqueeze(2) * edges.vectors.unsqueeze(1)
     received = segment_sum(share, edges.row_ptr)
     sent = segment_sum(share.index_select(0, edges.source_order), edges.source_ptr)

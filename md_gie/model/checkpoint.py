@@ -145,7 +145,7 @@ def _select_branch(
 
 
 def _config(params: Mapping[str, Any], tensors: Mapping[str, Any], version: float) -> DPA4Config:
-    """Configuration with the stored number of radial functions, which is authoritative."""
+    """Read the configuration with the stored number of radial functions, which is authoritative."""
     frequencies = tensors.get("atomic_model.descriptor.radial_basis.adam_freqs")
     descriptor = params.get("descriptor")
     if isinstance(descriptor, Mapping) and isinstance(frequencies, Tensor):
@@ -173,8 +173,8 @@ def _parameters(path: Path, config: DPA4Config, tensors: Mapping[str, Any]) -> d
     missing = [name for name in shapes if name not in found]
     if missing:
         raise CheckpointError(
-            f"{path} lacks {len(missing)} of {len(shapes)} parameters, the first is {missing[0]!r}; "
-            "the file is incomplete"
+            f"{path} lacks {len(missing)} of {len(shapes)} parameters, the first is "
+            f"{missing[0]!r}; the file is incomplete"
         )
     for name, shape in shapes.items():
         _check_tensor(path, name, found[name], shape)

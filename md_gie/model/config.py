@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -145,7 +145,7 @@ class DPA4Config:
             ffn_operation=_grid_operation(d, 2),
             ffn_width=int(d["ffn_neurons"]) or _ffn_width(channels, kind != "gated"),
             ffn_blocks=int(d["ffn_blocks"]),
-            sandwich_norm=tuple(bool(x) for x in d["sandwich_norm"]),
+            sandwich_norm=_four_booleans(d["sandwich_norm"]),
             message_node_so3=bool(d["message_node_so3"]),
             readout=str(d["so3_readout"]),
             readout_layers=int(d["readout_layers"]),
@@ -155,6 +155,11 @@ class DPA4Config:
             version=float(version),
             raw=copy.deepcopy(dict(params)),
         )
+
+
+def _four_booleans(values: Sequence[bool]) -> tuple[bool, bool, bool, bool]:
+    a, b, c, d = values
+    return a, b, c, d
 
 
 def _degrees(d: Mapping[str, Any]) -> tuple[int, ...]:

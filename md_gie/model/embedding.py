@@ -14,13 +14,11 @@ from md_gie.model.weights import Weights
 from md_gie.ops import zonal_scatter
 
 
-class EmbeddingWeights(NamedTuple):
-    """Folded embedding; the fields after ``types`` are None without an environment seed.
+class SeedWeights(NamedTuple):
+    """Folded environment seed.
 
     Attributes
     ----------
-    types : (T, C)
-        Type embedding.
     first : (n_radial, Rd)
         First layer on the radial basis.
     second : (Rd, Hd)
@@ -37,14 +35,20 @@ class EmbeddingWeights(NamedTuple):
         Scales of the norms on the logits.
     """
 
+    first: Tensor
+    second: Tensor
+    pairs: Tensor
+    third: Tensor
+    output: Tensor
+    strengths: Tensor
+    norms: Tensor | None
+
+
+class EmbeddingWeights(NamedTuple):
+    """Folded embedding: type embedding (T, C), and the environment seed if the model has one."""
+
     types: Tensor
-    first: Tensor | None = None
-    second: Tensor | None = None
-    pairs: Tensor | None = None
-    third: Tensor | None = None
-    output: Tensor | None = None
-    strengths: Tensor | None = None
-    norms: Tensor | None = None
+    seed: SeedWeights | None
 
 
 def pair_table(destination: Tensor, source: Tensor) -> Tensor:
@@ -65,18 +69,18 @@ class Embedding:
         """Fold the chain of linear layers around each activation."""
         n_types = self.config.n_types
         types = w["type_embedding.adam_type_embedding"][:n_types]
-        if not self.config.use_env_seed:
-            return EmbeddingWeights(types)
+        return EmbeddingWeights(types, self._fold_seed(w) if self.config.use_env_seed else None)
+
+    def _fold_seed(self, w: Weights) -> SeedWeights:
         seed = w.at("env_seed_embedding")
-        radial, source, destination = seed["g_layer1.matrix"].split(
-            [self.radial_width, self.type_width, self.type_width]
+        radial, source, destination = torch.split(
+            seed["g_layer1.matrix"], [self.radial_width, self.type_width, self.type_width]
         )
-        own = seed["env_type_embed.adam_type_embedding"][:n_types]
+        own = seed["env_type_embed.adam_type_embedding"][: self.config.n_types]
         norms = None
         if self.config.edge_norm:
             norms = torch.stack([w["film_scale_norm.adam_scale"], w["film_shift_norm.adam_scale"]])
-        return EmbeddingWeights(
-            types=types,
+        return SeedWeights(
             first=seed["rbf_proj_layer1.matrix"],
             second=seed["rbf_proj_layer2.matrix"] @ radial,
             pairs=pair_table(own @ destination, own @ source),
@@ -91,25 +95,26 @@ class Embedding:
     def __call__(self, f: EmbeddingWeights, types: Tensor, geometry: EdgeGeometry) -> Tensor:
         """Scalar features (N, C) for types (N,)."""
         scalars = f.types.index_select(0, types)
-        if f.first is None:
+        if f.seed is None:
             return scalars
-        scale, shift = self._logits(f, geometry)
-        assert f.strengths is not None
-        scale, shift = f.strengths * torch.tanh(torch.stack([scale, shift]))
-        return scalars * (1.0 + scale) + shift
+        logits = torch.stack(film_logits(f.seed, geometry, self.axis))
+        scale, shift = f.seed.strengths * torch.tanh(logits)
+        out: Tensor = scalars * (1.0 + scale) + shift
+        return out
 
-    def _logits(self, f: EmbeddingWeights, geometry: EdgeGeometry) -> tuple[Tensor, Tensor]:
-        radial = geometry.radial
-        hidden = F.silu(radial.basis @ f.first) @ f.second
-        hidden = F.silu(hidden + f.pairs.index_select(0, geometry.pair))  # type: ignore[union-attr]
-        # Seed of an edge: w/r and w v/r² (four numbers), times the learned features.
-        direction = geometry.unit * (radial.weight * geometry.inverse_r).unsqueeze(1)
-        seed = torch.cat([(radial.weight * geometry.inverse_r).unsqueeze(1), direction], dim=1)
-        moments = zonal_scatter(seed, hidden.unsqueeze(1), geometry.edges.row_ptr)  # (N, 4, Hd)
-        moments = (moments @ f.third) * geometry.degree_factor[:, None, None]
-        gram = moments.transpose(1, 2) @ moments[:, :, : self.axis]  # (N, Ed, axis)
-        logits = gram.flatten(1) @ f.output
-        scale, shift = logits.chunk(2, dim=1)
-        if f.norms is not None:
-            scale, shift = rms(scale) * f.norms[0], rms(shift) * f.norms[1]
-        return scale, shift
+
+def film_logits(f: SeedWeights, geometry: EdgeGeometry, axis: int) -> tuple[Tensor, Tensor]:
+    """Logits of scale and shift (N, C) that modulate the type embedding."""
+    radial = geometry.radial
+    hidden = F.silu(radial.basis @ f.first) @ f.second
+    hidden = F.silu(hidden + f.pairs.index_select(0, geometry.pair))
+    # Seed of an edge: w/r and w v/r² (four numbers), times the learned features.
+    strength = (radial.weight * geometry.inverse_r).unsqueeze(1)
+    seed = torch.cat([strength, geometry.unit * strength], dim=1)
+    moments = zonal_scatter(seed, hidden.unsqueeze(1), geometry.edges.row_ptr)  # (N, 4, Hd)
+    moments = (moments @ f.third) * geometry.degree_factor[:, None, None]
+    gram = moments.transpose(1, 2) @ moments[:, :, :axis]  # (N, Ed, axis)
+    scale, shift = (gram.flatten(1) @ f.output).chunk(2, dim=1)
+    if f.norms is not None:
+        scale, shift = rms(scale) * f.norms[0], rms(shift) * f.norms[1]
+    return scale, shift

@@ -1,7 +1,8 @@
 """Products of equivariant fields on a grid: sphere (kmax = 0) and rotation group (kmax = 1).
 
-A field with coefficients ``a[(l,m), k]`` is ``f(R) = sum a D_l(R)[k, m]``; the product of two fields
-is projected back on the same coefficients. All three are band-limited, so the quadrature is exact.
+A field with coefficients ``a[(l,m), k]`` is ``f(R) = sum a D_l(R)[k, m]``; the product of two
+fields is projected back on the same coefficients. All three are band-limited, so the quadrature is
+exact.
 Over the roll γ about a grid direction a field with ``|k| <= 1`` is ``f0 + fc cos γ + fs sin γ``;
 the roll integrals are done by hand, and only directions remain as grid points.
 """

@@ -38,7 +38,7 @@ def environment_sizes(config: DPA4Config) -> tuple[int, int, int, int, int]:
 
 
 def kernel_entries(degree: int, order: int) -> int:
-    """Number of (l_in, l_out) entries of the radial kernel over all orders m."""
+    """Count the (l_in, l_out) entries of the radial kernel over all orders m."""
     return sum((degree - m + 1) ** 2 for m in range(order + 1))
 
 

@@ -194,10 +194,10 @@ class SO2Convolution:
             f.pairs.index_select(0, geometry.pair), geometry.radial.hidden, f.radial
         )
         n_bias = config.n_focus * config.n_heads
-        modulation, bias = radial.split([radial.shape[1] - n_bias, n_bias], dim=1)
+        modulation, bias = torch.split(radial, [radial.shape[1] - n_bias, n_bias], dim=1)
         streams = rotate_in(
-            hidden.transpose(0, 1).contiguous(), frames, geometry.packed, modulation, f.basis, geometry.edges,
-            order=self.order, mode=self.mode, n_focus=config.n_focus,
+            hidden.transpose(0, 1).contiguous(), frames, geometry.packed, modulation, f.basis,
+            geometry.edges, order=self.order, mode=self.mode, n_focus=config.n_focus,
         )  # fmt: skip
         weights = self._weights(f, streams[0], hidden[0], bias, geometry)
         fused = geometry.packed is not None

@@ -26,13 +26,13 @@ def sum_rows(values: Tensor, row_ptr: Tensor, row: Tensor) -> Tensor:
     -------
     (N, ...) floating
     """
-    out: Tensor = _SumRows.apply(values, row_ptr, row)
+    out: Tensor = _SumRows.apply(values, row_ptr, row)  # type: ignore[no-untyped-call]
     return out
 
 
 def gather_rows(values: Tensor, row_ptr: Tensor, row: Tensor) -> Tensor:
     """Give each edge the value of its row: (N, ...) to (E, ...); derivative of :func:`sum_rows`."""
-    out: Tensor = _GatherRows.apply(values, row_ptr, row)
+    out: Tensor = _GatherRows.apply(values, row_ptr, row)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -42,13 +42,17 @@ def gather_sources(values: Tensor, src: Tensor, source_ptr: Tensor, source_order
     The derivative sums over the edges of each source, through the permutation ``source_order``
     (E,) that sorts edges by source and its row pointer ``source_ptr`` (N+1,).
     """
-    out: Tensor = _GatherSources.apply(values, src, source_ptr, source_order)
+    out: Tensor = _GatherSources.apply(  # type: ignore[no-untyped-call]
+        values, src, source_ptr, source_order
+    )
     return out
 
 
 def sum_sources(values: Tensor, src: Tensor, source_ptr: Tensor, source_order: Tensor) -> Tensor:
     """Sum edge values over the edges of each source: derivative of :func:`gather_sources`."""
-    out: Tensor = _SumSources.apply(values, src, source_ptr, source_order)
+    out: Tensor = _SumSources.apply(  # type: ignore[no-untyped-call]
+        values, src, source_ptr, source_order
+    )
     return out
 
 
@@ -59,7 +63,9 @@ def segment_sum(values: Tensor, row_ptr: Tensor) -> Tensor:
         return values.new_zeros(n_rows, *values.shape[1:])
     flat = values.reshape(values.shape[0], -1)
     # Offsets past the last row would be read as one more segment: the kernel wants exactly N + 1.
-    out = torch.segment_reduce(flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0, unsafe=True)
+    out = torch.segment_reduce(
+        flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0, unsafe=True
+    )
     return out.reshape(n_rows, *values.shape[1:])
 
 

@@ -8,14 +8,14 @@ from torch.autograd.function import once_differentiable
 
 from md_gie.ops.attention import cpu_kernels
 from md_gie.ops.edges import Edges
-from md_gie.ops.threads import as_array, parallel_region
+from md_gie.ops.threads import run_kernel, split_rows
 
 
 def attention_weights(
     query: Tensor, key: Tensor, bias: Tensor, envelope: Tensor, offset: Tensor, edges: Edges
 ) -> Tensor:
     """See :func:`md_gie.ops.attention.attention_weights`."""
-    out: Tensor = _AttentionWeights.apply(
+    out: Tensor = _AttentionWeights.apply(  # type: ignore[no-untyped-call]
         query.flatten(1, 2), key.flatten(1, 2), bias.flatten(1), envelope, offset.flatten(), edges
     )
     return out.reshape(bias.shape)
@@ -27,10 +27,9 @@ class _AttentionWeights(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, bias: Tensor, envelope: Tensor, offset: Tensor,
         edges: Edges,
     ) -> Tensor:  # fmt: skip
-        out = torch.empty(bias.shape, dtype=bias.dtype)
+        out = bias.new_empty(bias.shape)
         inputs = (query, key, bias, envelope, offset, edges.row_ptr, edges.src)
-        with parallel_region():
-            cpu_kernels.forward(*(as_array(t) for t in inputs), out.numpy())
+        run_kernel(cpu_kernels.forward, split_rows(edges.row_ptr), inputs, [out])
         ctx.save_for_backward(query, key, envelope, out)
         ctx.edges = edges
         return out
@@ -40,17 +39,19 @@ class _AttentionWeights(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, envelope, weights = ctx.saved_tensors
         edges: Edges = ctx.edges
-        d_query, d_key = (
-            torch.zeros(query.shape, dtype=query.dtype),
-            torch.zeros(key.shape, dtype=key.dtype),
+        d_query, d_key = query.new_zeros(query.shape), key.new_zeros(key.shape)
+        d_bias = weights.new_empty(weights.shape)
+        d_envelope = envelope.new_zeros(envelope.shape)
+        run_kernel(
+            cpu_kernels.backward_destinations,
+            split_rows(edges.row_ptr),
+            (grad, weights, query, key, envelope, edges.row_ptr, edges.src),
+            [d_query, d_bias, d_envelope],
         )
-        d_bias = torch.empty(weights.shape, dtype=weights.dtype)
-        d_envelope = torch.zeros(envelope.shape, dtype=envelope.dtype)
-        inputs = (grad, weights, query, key, envelope, edges.row_ptr, edges.src)
-        with parallel_region():
-            cpu_kernels.backward_destinations(
-                *(as_array(t) for t in inputs), d_query.numpy(), d_bias.numpy(), d_envelope.numpy()
-            )
-            inputs = (d_bias, query, edges.source_ptr, edges.source_order, edges.dst)
-            cpu_kernels.backward_sources(*(as_array(t) for t in inputs), d_key.numpy())
+        run_kernel(
+            cpu_kernels.backward_sources,
+            split_rows(edges.source_ptr),
+            (d_bias, query, edges.source_ptr, edges.source_order, edges.dst),
+            [d_key],
+        )
         return d_query, d_key, d_bias, d_envelope, None, None

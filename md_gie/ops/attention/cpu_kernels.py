@@ -4,21 +4,16 @@ import numba
 import numpy as np
 
 from md_gie.ops.attention.reference import MAX_EXPONENT
+from md_gie.ops.threads import KERNEL_OPTIONS, Kernel
 
-_OPTIONS = {
-    "parallel": True,
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz"},
-}
+_FASTMATH = {"contract", "reassoc", "nsz"}
 
 
-@numba.njit(**_OPTIONS)
-def forward(query, key, bias, envelope, offset, row_ptr, src, out):
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _forward(first, last, query, key, bias, envelope, offset, row_ptr, src, out):
     """Weights (E, G) for query and key (N, G, h), G = F A groups."""
     groups, width = query.shape[1], query.shape[2]
-    for i in numba.prange(query.shape[0]):
+    for i in range(first, last):
         for g in range(groups):
             peak = np.log(offset[g])
             for e in range(row_ptr[i], row_ptr[i + 1]):
@@ -39,13 +34,24 @@ def forward(query, key, bias, envelope, offset, row_ptr, src, out):
                 out[e, g] /= norm
 
 
-@numba.njit(**_OPTIONS)
-def backward_destinations(
-    grad, weights, query, key, envelope, row_ptr, src, d_query, d_bias, d_envelope
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _forward_blocks(bounds, query, key, bias, envelope, offset, row_ptr, src, out):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _forward(
+            bounds[block], bounds[block + 1], query, key, bias, envelope, offset, row_ptr, src, out
+        )
+
+
+forward = Kernel(_forward, _forward_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _backward_destinations(
+    first, last, grad, weights, query, key, envelope, row_ptr, src, d_query, d_bias, d_envelope
 ):
     """Gradients for the logits (into ``d_bias``), the queries and the envelope."""
     groups, width = query.shape[1], query.shape[2]
-    for i in numba.prange(query.shape[0]):
+    for i in range(first, last):
         for g in range(groups):
             mean = grad.dtype.type(0)
             for e in range(row_ptr[i], row_ptr[i + 1]):
@@ -62,11 +68,35 @@ def backward_destinations(
                     dq[c] += slope * k[c]
 
 
-@numba.njit(**_OPTIONS)
-def backward_sources(d_bias, query, source_ptr, source_order, dst, d_key):
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _backward_destinations_blocks(
+    bounds, grad, weights, query, key, envelope, row_ptr, src, d_query, d_bias, d_envelope
+):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _backward_destinations(
+            bounds[block],
+            bounds[block + 1],
+            grad,
+            weights,
+            query,
+            key,
+            envelope,
+            row_ptr,
+            src,
+            d_query,
+            d_bias,
+            d_envelope,
+        )
+
+
+backward_destinations = Kernel(_backward_destinations, _backward_destinations_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _backward_sources(first, last, d_bias, query, source_ptr, source_order, dst, d_key):
     """Gradient for the keys."""
     groups, width = query.shape[1], query.shape[2]
-    for j in numba.prange(query.shape[0]):
+    for j in range(first, last):
         for i_order in range(source_ptr[j], source_ptr[j + 1]):
             e = source_order[i_order]
             for g in range(groups):
@@ -74,3 +104,14 @@ def backward_sources(d_bias, query, source_ptr, source_order, dst, d_key):
                 q, dk = query[dst[e], g], d_key[j, g]
                 for c in range(width):
                     dk[c] += slope * q[c]
+
+
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _backward_sources_blocks(bounds, d_bias, query, source_ptr, source_order, dst, d_key):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _backward_sources(
+            bounds[block], bounds[block + 1], d_bias, query, source_ptr, source_order, dst, d_key
+        )
+
+
+backward_sources = Kernel(_backward_sources, _backward_sources_blocks)

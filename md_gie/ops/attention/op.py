@@ -19,7 +19,8 @@ def attention_weights(
 ) -> Tensor:
     r"""Softmax of query-key products over the edges of each destination.
 
-    .. math:: \alpha_e = \frac{w_e^2 e^{\lambda_e}}{\zeta + \sum_{e' \to i} w_{e'}^2 e^{\lambda_{e'}}},
+    .. math:: \alpha_e =
+        \frac{w_e^2 e^{\lambda_e}}{\zeta + \sum_{e' \to i} w_{e'}^2 e^{\lambda_{e'}}},
         \qquad \lambda_e = q_i \cdot k_j + b_e
 
     Parameters
@@ -42,5 +43,6 @@ def attention_weights(
     (E, F, A) floating
     """
     served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
-    implementation = cpu if fused and served else reference
-    return implementation.attention_weights(query, key, bias, envelope, offset, edges)
+    if fused and served:
+        return cpu.attention_weights(query, key, bias, envelope, offset, edges)
+    return reference.attention_weights(query, key, bias, envelope, offset, edges)

@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from md_gie.ops.gate import cpu_kernels
-from md_gie.ops.threads import as_array, parallel_region
+from md_gie.ops.threads import run_kernel, split_edges
 
 
 def gated_residual(streams: list[Tensor], mixed: list[Tensor], gate: Tensor) -> list[Tensor]:
     """See :func:`md_gie.ops.gate.gated_residual`."""
-    return list(_GatedResidual.apply(*streams, *mixed, gate))
+    return list(_GatedResidual.apply(*streams, *mixed, gate))  # type: ignore[no-untyped-call]
 
 
 class _GatedResidual(torch.autograd.Function):
@@ -23,10 +23,9 @@ class _GatedResidual(torch.autograd.Function):
         scalar = z0[:, :, : gate.shape[1]]
         gates = torch.bmm(scalar, gate).sigmoid_()
         share = torch.sigmoid(scalar)
-        x0, x1 = torch.empty_like(z0), torch.empty_like(z1)
-        inputs = [as_array(t) for t in (y0, y1, z0, z1, gates, share)]
-        with parallel_region():
-            cpu_kernels.forward(*inputs, x0.numpy(), x1.numpy())
+        x0, x1 = z0.new_empty(z0.shape), z1.new_empty(z1.shape)
+        inputs = (y0, y1, z0, z1, gates, share)
+        run_kernel(cpu_kernels.forward, split_edges(z0.shape[1]), inputs, [x0, x1])
         ctx.save_for_backward(z0, z1, gates, share, gate)
         return x0, x1
 
@@ -34,10 +33,9 @@ class _GatedResidual(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g0: Tensor, g1: Tensor) -> tuple[Tensor | None, ...]:
         z0, z1, gates, share, gate = ctx.saved_tensors
-        d_z0, d_z1 = torch.empty_like(z0), torch.empty_like(z1)
-        d_logits = torch.empty_like(gates)
-        inputs = [as_array(t) for t in (g0, g1, z0, z1, gates, share)]
-        with parallel_region():
-            cpu_kernels.backward(*inputs, d_z0.numpy(), d_z1.numpy(), d_logits.numpy())
+        d_z0, d_z1 = z0.new_empty(z0.shape), z1.new_empty(z1.shape)
+        d_logits = gates.new_empty(gates.shape)
+        inputs, outputs = (g0, g1, z0, z1, gates, share), [d_z0, d_z1, d_logits]
+        run_kernel(cpu_kernels.backward, split_edges(z0.shape[1]), inputs, outputs)
         d_z0[:, :, : gate.shape[1]] += torch.bmm(d_logits, gate.transpose(1, 2))
         return g0, g1, d_z0, d_z1, None

@@ -12,7 +12,7 @@ def gated_residual(streams: list[Tensor], mixed: list[Tensor], gate: Tensor) -> 
     out = []
     for m, (y, z) in enumerate(zip(streams, mixed, strict=True)):
         if m == 0:
-            scalar, rest = z.split([width, z.shape[2] - width], dim=2)
+            scalar, rest = torch.split(z, [width, z.shape[2] - width], dim=2)
             out.append(y + torch.cat([F.silu(scalar), rest * gates], dim=2))
         else:
             # Gates of the degrees m..L, the same for both signs of the order.

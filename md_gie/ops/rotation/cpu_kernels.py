@@ -11,53 +11,48 @@ atomics are needed. ``i_`` is an index, ``k0``/``k1`` the radial kernel of m = 0
 import numba
 import numpy as np
 
-_OPTIONS = {
-    "parallel": True,
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-}
-_INLINE = {"cache": True, "error_model": "numpy", "fastmath": _OPTIONS["fastmath"]}
+from md_gie.ops.threads import KERNEL_OPTIONS, Kernel
+
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 
 
-@numba.njit(**_INLINE)
-def _to_frame(node, frame, t0, tm, tp):
-    """Rotate one node (D, F, Cf) into one edge's frame: rows m = 0, -1, +1 of every degree."""
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _to_frame(nodes, j, frames, e, t0, tm, tp):
+    """Rotate node j into the frame of edge e: rows m = 0, -1, +1 of every degree."""
     streams, width = t0.shape[1], t0.shape[2]
     for f in range(streams):
         for c in range(width):
-            t0[0, f, c] = node[0, f, c]
+            t0[0, f, c] = nodes[j, 0, f, c]
     for degree in range(1, t0.shape[0]):
         size = 2 * degree + 1
         offset = 3 * (degree * degree - 1)
         row = degree * degree
         for f in range(streams):
             a, b, d = t0[degree, f], tm[degree - 1, f], tp[degree - 1, f]
-            x = node[row, f]
-            w0, w1, w2 = frame[offset], frame[offset + size], frame[offset + 2 * size]
+            x = nodes[j, row, f]
+            w0, w1, w2 = frames[e, offset], frames[e, offset + size], frames[e, offset + 2 * size]
             for c in range(width):
                 a[c] = w0 * x[c]
                 b[c] = w1 * x[c]
                 d[c] = w2 * x[c]
             for m in range(1, size):
-                x = node[row + m, f]
-                w0 = frame[offset + m]
-                w1 = frame[offset + size + m]
-                w2 = frame[offset + 2 * size + m]
+                x = nodes[j, row + m, f]
+                w0 = frames[e, offset + m]
+                w1 = frames[e, offset + size + m]
+                w2 = frames[e, offset + 2 * size + m]
                 for c in range(width):
                     a[c] += w0 * x[c]
                     b[c] += w1 * x[c]
                     d[c] += w2 * x[c]
 
 
-@numba.njit(**_INLINE)
-def _to_frame_backward(node, frame, t0, tm, tp, d_node, d_frame):
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _to_frame_backward(nodes, j, frames, e, t0, tm, tp, d_nodes, d_frames):
     """Add the gradients of :func:`_to_frame`; ``t0``, ``tm``, ``tp`` hold incoming gradients."""
     streams, width = t0.shape[1], t0.shape[2]
     for f in range(streams):
         for c in range(width):
-            d_node[0, f, c] += t0[0, f, c]
+            d_nodes[j, 0, f, c] += t0[0, f, c]
     for degree in range(1, t0.shape[0]):
         size = 2 * degree + 1
         offset = 3 * (degree * degree - 1)
@@ -65,56 +60,74 @@ def _to_frame_backward(node, frame, t0, tm, tp, d_node, d_frame):
         for f in range(streams):
             a, b, d = t0[degree, f], tm[degree - 1, f], tp[degree - 1, f]
             for m in range(size):
-                x, dx = node[row + m, f], d_node[row + m, f]
-                w0 = frame[offset + m]
-                w1 = frame[offset + size + m]
-                w2 = frame[offset + 2 * size + m]
+                x, dx = nodes[j, row + m, f], d_nodes[j, row + m, f]
+                w0 = frames[e, offset + m]
+                w1 = frames[e, offset + size + m]
+                w2 = frames[e, offset + 2 * size + m]
                 s0, s1, s2 = w0 * 0, w0 * 0, w0 * 0
                 for c in range(width):
                     dx[c] += w0 * a[c] + w1 * b[c] + w2 * d[c]
                     s0 += x[c] * a[c]
                     s1 += x[c] * b[c]
                     s2 += x[c] * d[c]
-                d_frame[offset + m] += s0
-                d_frame[offset + size + m] += s1
-                d_frame[offset + 2 * size + m] += s2
+                d_frames[e, offset + m] += s0
+                d_frames[e, offset + size + m] += s1
+                d_frames[e, offset + 2 * size + m] += s2
 
 
-@numba.njit(**_OPTIONS)
-def rotate_in_scaled(nodes, frames, radial, src, y0, y1, n_chunks):
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_in_scaled(first, last, nodes, frames, radial, src, y0, y1):
     """Gather, rotate, multiply by ``radial`` (E, L+1, F, Cf)."""
     degrees, streams, width = radial.shape[1], radial.shape[2], radial.shape[3]
-    n_edges = src.shape[0]
-    for chunk in numba.prange(n_chunks):
-        t0 = np.empty((degrees, streams, width), nodes.dtype)
-        tm = np.empty((degrees - 1, streams, width), nodes.dtype)
-        tp = np.empty((degrees - 1, streams, width), nodes.dtype)
-        for e in range(n_edges * chunk // n_chunks, n_edges * (chunk + 1) // n_chunks):
-            _to_frame(nodes[src[e]], frames[e], t0, tm, tp)
-            for f in range(streams):
-                for degree in range(degrees):
-                    scale = radial[e, degree, f]
+    t0 = np.empty((degrees, streams, width), nodes.dtype)
+    tm = np.empty((degrees - 1, streams, width), nodes.dtype)
+    tp = np.empty((degrees - 1, streams, width), nodes.dtype)
+    for e in range(first, last):
+        _to_frame(nodes, src[e], frames, e, t0, tm, tp)
+        for f in range(streams):
+            for degree in range(degrees):
+                scale = radial[e, degree, f]
+                for c in range(width):
+                    y0[f, e, degree, c] = t0[degree, f, c] * scale[c]
+                if degree > 0:
                     for c in range(width):
-                        y0[f, e, degree, c] = t0[degree, f, c] * scale[c]
-                    if degree > 0:
-                        for c in range(width):
-                            y1[f, e, 0, degree - 1, c] = tm[degree - 1, f, c] * scale[c]
-                            y1[f, e, 1, degree - 1, c] = tp[degree - 1, f, c] * scale[c]
+                        y1[f, e, 0, degree - 1, c] = tm[degree - 1, f, c] * scale[c]
+                        y1[f, e, 1, degree - 1, c] = tp[degree - 1, f, c] * scale[c]
 
 
-@numba.njit(**_OPTIONS)
-def rotate_in_scaled_backward(
-    nodes, frames, radial, source_ptr, source_order, g0, g1, d_nodes, d_frames, d_radial
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_in_scaled_blocks(bounds, nodes, frames, radial, src, y0, y1):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_in_scaled(bounds[block], bounds[block + 1], nodes, frames, radial, src, y0, y1)
+
+
+rotate_in_scaled = Kernel(_rotate_in_scaled, _rotate_in_scaled_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_in_scaled_backward(
+    first,
+    last,
+    nodes,
+    frames,
+    radial,
+    source_ptr,
+    source_order,
+    g0,
+    g1,
+    d_nodes,
+    d_frames,
+    d_radial,
 ):
     """Gradients of :func:`rotate_in_scaled` for incoming ``g0``, ``g1``."""
     degrees, streams, width = radial.shape[1], radial.shape[2], radial.shape[3]
-    for j in numba.prange(nodes.shape[0]):
+    for j in range(first, last):
         t0 = np.empty((degrees, streams, width), nodes.dtype)
         tm = np.empty((degrees - 1, streams, width), nodes.dtype)
         tp = np.empty((degrees - 1, streams, width), nodes.dtype)
         for i_order in range(source_ptr[j], source_ptr[j + 1]):
             e = source_order[i_order]
-            _to_frame(nodes[j], frames[e], t0, tm, tp)
+            _to_frame(nodes, j, frames, e, t0, tm, tp)
             for f in range(streams):
                 for degree in range(degrees):
                     scale, d_scale = radial[e, degree, f], d_radial[e, degree, f]
@@ -129,66 +142,112 @@ def rotate_in_scaled_backward(
                             d_scale[c] += tm[degree - 1, f, c] * g + tp[degree - 1, f, c] * h
                             tm[degree - 1, f, c] = g * scale[c]
                             tp[degree - 1, f, c] = h * scale[c]
-            _to_frame_backward(nodes[j], frames[e], t0, tm, tp, d_nodes[j], d_frames[e])
+            _to_frame_backward(nodes, j, frames, e, t0, tm, tp, d_nodes, d_frames)
 
 
-@numba.njit(**_OPTIONS)
-def rotate_in_mixed(nodes, frames, radial, basis, src, y0, y1, n_chunks):
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_in_scaled_backward_blocks(
+    bounds, nodes, frames, radial, source_ptr, source_order, g0, g1, d_nodes, d_frames, d_radial
+):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_in_scaled_backward(
+            bounds[block],
+            bounds[block + 1],
+            nodes,
+            frames,
+            radial,
+            source_ptr,
+            source_order,
+            g0,
+            g1,
+            d_nodes,
+            d_frames,
+            d_radial,
+        )
+
+
+rotate_in_scaled_backward = Kernel(_rotate_in_scaled_backward, _rotate_in_scaled_backward_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_in_mixed(first, last, nodes, frames, radial, basis, src, y0, y1):
     """Gather, rotate, mix degrees by the kernel ``radial`` (E, n, q) with basis (q, F, Cf)."""
     degrees, streams, width = y0.shape[2], basis.shape[1], basis.shape[2]
-    n_edges, first = src.shape[0], degrees * degrees
-    for chunk in numba.prange(n_chunks):
-        t0 = np.empty((degrees, streams, width), nodes.dtype)
-        tm = np.empty((degrees - 1, streams, width), nodes.dtype)
-        tp = np.empty((degrees - 1, streams, width), nodes.dtype)
-        z0, z1 = np.empty(width, nodes.dtype), np.empty(width, nodes.dtype)
-        for e in range(n_edges * chunk // n_chunks, n_edges * (chunk + 1) // n_chunks):
-            _to_frame(nodes[src[e]], frames[e], t0, tm, tp)
-            for f in range(streams):
-                for rank in range(basis.shape[0]):
-                    weight = basis[rank, f]
-                    for i_out in range(degrees):
-                        z0[:] = 0
-                        for i_in in range(degrees):
-                            k = radial[e, i_in * degrees + i_out, rank]
-                            x = t0[i_in, f]
-                            for c in range(width):
-                                z0[c] += k * x[c]
-                        out = y0[f, e, i_out]
-                        if rank == 0:
-                            for c in range(width):
-                                out[c] = weight[c] * z0[c]
-                        else:
-                            for c in range(width):
-                                out[c] += weight[c] * z0[c]
-                    for i_out in range(degrees - 1):
-                        z0[:] = 0
-                        z1[:] = 0
-                        for i_in in range(degrees - 1):
-                            k = radial[e, first + i_in * (degrees - 1) + i_out, rank]
-                            x, y = tm[i_in, f], tp[i_in, f]
-                            for c in range(width):
-                                z0[c] += k * x[c]
-                                z1[c] += k * y[c]
-                        out, other = y1[f, e, 0, i_out], y1[f, e, 1, i_out]
-                        if rank == 0:
-                            for c in range(width):
-                                out[c] = weight[c] * z0[c]
-                                other[c] = weight[c] * z1[c]
-                        else:
-                            for c in range(width):
-                                out[c] += weight[c] * z0[c]
-                                other[c] += weight[c] * z1[c]
+    n_zero = degrees * degrees
+    t0 = np.empty((degrees, streams, width), nodes.dtype)
+    tm = np.empty((degrees - 1, streams, width), nodes.dtype)
+    tp = np.empty((degrees - 1, streams, width), nodes.dtype)
+    z0, z1 = np.empty(width, nodes.dtype), np.empty(width, nodes.dtype)
+    for e in range(first, last):
+        _to_frame(nodes, src[e], frames, e, t0, tm, tp)
+        for f in range(streams):
+            for rank in range(basis.shape[0]):
+                weight = basis[rank, f]
+                for i_out in range(degrees):
+                    z0[:] = 0
+                    for i_in in range(degrees):
+                        k = radial[e, i_in * degrees + i_out, rank]
+                        x = t0[i_in, f]
+                        for c in range(width):
+                            z0[c] += k * x[c]
+                    out = y0[f, e, i_out]
+                    if rank == 0:
+                        for c in range(width):
+                            out[c] = weight[c] * z0[c]
+                    else:
+                        for c in range(width):
+                            out[c] += weight[c] * z0[c]
+                for i_out in range(degrees - 1):
+                    z0[:] = 0
+                    z1[:] = 0
+                    for i_in in range(degrees - 1):
+                        k = radial[e, n_zero + i_in * (degrees - 1) + i_out, rank]
+                        x, y = tm[i_in, f], tp[i_in, f]
+                        for c in range(width):
+                            z0[c] += k * x[c]
+                            z1[c] += k * y[c]
+                    out, other = y1[f, e, 0, i_out], y1[f, e, 1, i_out]
+                    if rank == 0:
+                        for c in range(width):
+                            out[c] = weight[c] * z0[c]
+                            other[c] = weight[c] * z1[c]
+                    else:
+                        for c in range(width):
+                            out[c] += weight[c] * z0[c]
+                            other[c] += weight[c] * z1[c]
 
 
-@numba.njit(**_OPTIONS)
-def rotate_in_mixed_backward(
-    nodes, frames, radial, basis, source_ptr, source_order, g0, g1, d_nodes, d_frames, d_radial
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_in_mixed_blocks(bounds, nodes, frames, radial, basis, src, y0, y1):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_in_mixed(
+            bounds[block], bounds[block + 1], nodes, frames, radial, basis, src, y0, y1
+        )
+
+
+rotate_in_mixed = Kernel(_rotate_in_mixed, _rotate_in_mixed_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_in_mixed_backward(
+    first,
+    last,
+    nodes,
+    frames,
+    radial,
+    basis,
+    source_ptr,
+    source_order,
+    g0,
+    g1,
+    d_nodes,
+    d_frames,
+    d_radial,
 ):
     """Gradients of :func:`rotate_in_mixed` for incoming ``g0``, ``g1``."""
     degrees, streams, width = g0.shape[2], basis.shape[1], basis.shape[2]
-    first = degrees * degrees
-    for j in numba.prange(nodes.shape[0]):
+    n_zero = degrees * degrees
+    for j in range(first, last):
         t0 = np.empty((degrees, streams, width), nodes.dtype)
         tm = np.empty((degrees - 1, streams, width), nodes.dtype)
         tp = np.empty((degrees - 1, streams, width), nodes.dtype)
@@ -196,17 +255,15 @@ def rotate_in_mixed_backward(
         z0, z1 = np.empty(width, nodes.dtype), np.empty(width, nodes.dtype)
         for i_order in range(source_ptr[j], source_ptr[j + 1]):
             e = source_order[i_order]
-            _to_frame(nodes[j], frames[e], t0, tm, tp)
+            _to_frame(nodes, j, frames, e, t0, tm, tp)
             u0[:] = 0
             um[:] = 0
             up[:] = 0
             for f in range(streams):
                 for rank in range(basis.shape[0]):
-                    weight = basis[rank, f]
                     for i_out in range(degrees):
-                        g = g0[f, e, i_out]
                         for c in range(width):
-                            z0[c] = weight[c] * g[c]
+                            z0[c] = basis[rank, f, c] * g0[f, e, i_out, c]
                         for i_in in range(degrees):
                             k = radial[e, i_in * degrees + i_out, rank]
                             x, u = t0[i_in, f], u0[i_in, f]
@@ -216,12 +273,11 @@ def rotate_in_mixed_backward(
                                 total += x[c] * z0[c]
                             d_radial[e, i_in * degrees + i_out, rank] += total
                     for i_out in range(degrees - 1):
-                        g, h = g1[f, e, 0, i_out], g1[f, e, 1, i_out]
                         for c in range(width):
-                            z0[c] = weight[c] * g[c]
-                            z1[c] = weight[c] * h[c]
+                            z0[c] = basis[rank, f, c] * g1[f, e, 0, i_out, c]
+                            z1[c] = basis[rank, f, c] * g1[f, e, 1, i_out, c]
                         for i_in in range(degrees - 1):
-                            entry = first + i_in * (degrees - 1) + i_out
+                            entry = n_zero + i_in * (degrees - 1) + i_out
                             k = radial[e, entry, rank]
                             x, y, u, v = tm[i_in, f], tp[i_in, f], um[i_in, f], up[i_in, f]
                             total = k * 0
@@ -230,14 +286,50 @@ def rotate_in_mixed_backward(
                                 v[c] += k * z1[c]
                                 total += x[c] * z0[c] + y[c] * z1[c]
                             d_radial[e, entry, rank] += total
-            _to_frame_backward(nodes[j], frames[e], u0, um, up, d_nodes[j], d_frames[e])
+            _to_frame_backward(nodes, j, frames, e, u0, um, up, d_nodes, d_frames)
 
 
-@numba.njit(**_OPTIONS)
-def rotate_out(y0, y1, weights, frames, row_ptr, out):
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_in_mixed_backward_blocks(
+    bounds,
+    nodes,
+    frames,
+    radial,
+    basis,
+    source_ptr,
+    source_order,
+    g0,
+    g1,
+    d_nodes,
+    d_frames,
+    d_radial,
+):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_in_mixed_backward(
+            bounds[block],
+            bounds[block + 1],
+            nodes,
+            frames,
+            radial,
+            basis,
+            source_ptr,
+            source_order,
+            g0,
+            g1,
+            d_nodes,
+            d_frames,
+            d_radial,
+        )
+
+
+rotate_in_mixed_backward = Kernel(_rotate_in_mixed_backward, _rotate_in_mixed_backward_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_out(first, last, y0, y1, weights, frames, row_ptr, out):
     """Rotate back, weight by ``weights`` (E, F), sum over each row's edges into (N, D, F, Cf)."""
     streams, degrees, width = y0.shape[0], y0.shape[2], y0.shape[3]
-    for i in numba.prange(out.shape[0]):
+    for i in range(first, last):
         for e in range(row_ptr[i], row_ptr[i + 1]):
             frame = frames[e]
             for f in range(streams):
@@ -259,11 +351,22 @@ def rotate_out(y0, y1, weights, frames, row_ptr, out):
                             target[c] += w0 * x[c] + w1 * y[c] + w2 * z[c]
 
 
-@numba.njit(**_OPTIONS)
-def rotate_out_backward(grad, y0, y1, weights, frames, row_ptr, d_y0, d_y1, d_weights, d_frames):
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_out_blocks(bounds, y0, y1, weights, frames, row_ptr, out):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_out(bounds[block], bounds[block + 1], y0, y1, weights, frames, row_ptr, out)
+
+
+rotate_out = Kernel(_rotate_out, _rotate_out_blocks)
+
+
+@numba.njit(fastmath=_FASTMATH, **KERNEL_OPTIONS)
+def _rotate_out_backward(
+    first, last, grad, y0, y1, weights, frames, row_ptr, d_y0, d_y1, d_weights, d_frames
+):
     """Gradients of :func:`rotate_out` for incoming ``grad`` (N, D, F, Cf)."""
     streams, degrees, width = y0.shape[0], y0.shape[2], y0.shape[3]
-    for i in numba.prange(grad.shape[0]):
+    for i in range(first, last):
         for e in range(row_ptr[i], row_ptr[i + 1]):
             frame, d_frame = frames[e], d_frames[e]
             for f in range(streams):
@@ -302,3 +405,27 @@ def rotate_out_backward(grad, y0, y1, weights, frames, row_ptr, d_y0, d_y1, d_we
                         d_frame[offset + size + m] += weight * s1
                         d_frame[offset + 2 * size + m] += weight * s2
                 d_weights[e, f] = total
+
+
+@numba.njit(parallel=True, **KERNEL_OPTIONS)
+def _rotate_out_backward_blocks(
+    bounds, grad, y0, y1, weights, frames, row_ptr, d_y0, d_y1, d_weights, d_frames
+):
+    for block in numba.prange(bounds.shape[0] - 1):
+        _rotate_out_backward(
+            bounds[block],
+            bounds[block + 1],
+            grad,
+            y0,
+            y1,
+            weights,
+            frames,
+            row_ptr,
+            d_y0,
+            d_y1,
+            d_weights,
+            d_frames,
+        )
+
+
+rotate_out_backward = Kernel(_rotate_out_backward, _rotate_out_backward_blocks)

@@ -8,7 +8,7 @@ from md_gie.ops.zonal_scatter.layout import degree_slices
 
 
 def zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
-    """See :func:`md_gie.ops.zonal_scatter.zonal_scatter`; one degree at a time bounds the memory."""
+    """See :func:`md_gie.ops.zonal_scatter.zonal_scatter`; goes by degrees to bound the memory."""
     first, slices = degree_slices(coupling, radial)
     n_rows = row_ptr.shape[0] - 1
     rows = [radial.new_zeros(n_rows, 1, radial.shape[2])] * first
