@@ -58,8 +58,8 @@ def load_potential(
     dtype : str
         Arithmetic of the network, ``float32`` or ``float64``.
     kernels : str
-        ``auto`` takes compiled kernels where they support the input, ``triton`` insists on the
-        Triton kernels, ``reference`` takes plain PyTorch. The environment variable
+        ``auto`` takes compiled kernels where they support the input, ``reference`` takes plain
+        PyTorch, ``triton`` insists on Triton kernels. The environment variable
         ``MD_GIE_KERNELS`` overrides it.
     branch : str, optional
         Branch of a multi-task checkpoint.
@@ -81,6 +81,10 @@ def load_potential(
     kernels = os.environ.get("MD_GIE_KERNELS", kernels)
     if kernels not in KERNELS:
         raise ValueError(f"kernels = {kernels!r} is none of {', '.join(KERNELS)}")
+    if kernels == "triton":
+        raise ValueError(
+            "kernels = 'triton', but this version has no Triton kernels; use 'auto' or 'reference'"
+        )
     if dtype not in DTYPES:
         raise ValueError(f"dtype = {dtype!r} is none of {', '.join(DTYPES)}")
     place = _device(device)
@@ -94,10 +98,13 @@ def load_potential(
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device: torch.device | None
     try:
         device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device = {name!r} is not a device; use auto, cpu or cuda") from None
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device = {name!r} is not a device of md_gie; use auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device = {name!r}, but this PyTorch finds no CUDA device; use cpu")
     return device

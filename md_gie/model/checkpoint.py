@@ -1,6 +1,7 @@
 """Checkpoints in the DPA4 format: reading with every key accounted for, and writing."""
 
 import pickle
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,11 @@ _IGNORED_SCOPES = (
     "atomic_model.descriptor.wigner_calc.",
     "atomic_model.descriptor.gie_zonal_wigner_calc.",
 )
-_WRITTEN_VERSION = 1.1
+# What PyTorch raises for files that it did not write, or that were cut or altered.
+_READ_ERRORS = (
+    pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, OSError, RuntimeError,
+    ValueError, TypeError, AttributeError, LookupError, ImportError, AssertionError, MemoryError,
+)  # fmt: skip
 
 
 def read_checkpoint(
@@ -73,8 +78,7 @@ def read_checkpoint(
     if branch == "Default" and len(tensors) != len(state):
         stray = next(key for key in state if not key.startswith(prefix))
         raise CheckpointError(f"{path} has a key {stray!r} outside of {prefix}*; refusing to guess")
-    version = tensors.get("atomic_model.descriptor.version_tensor")
-    config = _config(params, tensors, 1.0 if version is None else float(version))
+    config = _config(params, tensors, _version(path, tensors))
     return config, _parameters(path, config, tensors)
 
 
@@ -110,8 +114,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no model file {path}")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError,
-            KeyError, OSError, UnicodeDecodeError) as error:  # fmt: skip
+    except _READ_ERRORS as error:
         reason = str(error).strip().split("\n", maxsplit=1)[0][:160]
         raise CheckpointError(
             f"{path} cannot be read as a checkpoint of plain tensors ({type(error).__name__}: "
@@ -135,20 +138,34 @@ def _select_branch(
                 f"{path} has one model and no branch {branch!r}; leave branch out"
             )
         return params, "Default"
-    names = ", ".join(branches)
+    if not isinstance(branches, Mapping) or not branches:
+        raise CheckpointError(
+            f"{path}: its model_dict is not a dictionary of branches; it is damaged"
+        )
+    names = ", ".join(map(str, branches))
     if branch is None and len(branches) == 1:
         branch = next(iter(branches))
     if branch is None or branch not in branches:
         came = "no branch was given" if branch is None else f"there is no branch {branch!r}"
         raise CheckpointError(f"{path} is a multi-task file and {came}; choose from: {names}")
+    if not isinstance(branches[branch], Mapping):
+        raise CheckpointError(f"{path}: branch {branch!r} is not a dictionary of options")
     return branches[branch], branch
+
+
+def _version(path: Path, tensors: Mapping[str, Any]) -> float:
+    version = tensors.get("atomic_model.descriptor.version_tensor", 1.0)
+    try:
+        return float(version)
+    except (TypeError, ValueError, RuntimeError):
+        raise CheckpointError(f"{path}: its version_tensor is not one number") from None
 
 
 def _config(params: Mapping[str, Any], tensors: Mapping[str, Any], version: float) -> DPA4Config:
     """Read the configuration with the stored number of radial functions, which is authoritative."""
     frequencies = tensors.get("atomic_model.descriptor.radial_basis.adam_freqs")
     descriptor = params.get("descriptor")
-    if isinstance(descriptor, Mapping) and isinstance(frequencies, Tensor):
+    if isinstance(descriptor, Mapping) and isinstance(frequencies, Tensor) and frequencies.dim():
         given = descriptor.get("n_radial", DESCRIPTOR_DEFAULTS["n_radial"])
         if "n_radial" not in descriptor or given == DESCRIPTOR_DEFAULTS["n_radial"]:
             n_radial = int(frequencies.shape[-1])

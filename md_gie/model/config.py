@@ -91,8 +91,15 @@ class DPA4Config:
         return self.degrees[-1] if self.degrees else self.lmax
 
     def model_params(self) -> dict[str, Any]:
-        """Return the complete model dictionary, as it is stored in a checkpoint."""
-        return copy.deepcopy(dict(self.raw))
+        """Return the model dictionary as it is stored in a checkpoint.
+
+        It carries what other readers of the format ask for although no number depends on it: the
+        types of model and parts, and ``sel``.
+        """
+        params = copy.deepcopy(dict(self.raw))
+        params["descriptor"] = {"type": "dpa4", "sel": 256, **params["descriptor"]}
+        params["fitting_net"] = {"type": "dpa4_ener", **params["fitting_net"]}
+        return {"type": "dpa4", **params}
 
     @classmethod
     def from_model_params(cls, params: Mapping[str, Any], *, version: float = 1.1) -> Self:

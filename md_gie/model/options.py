@@ -65,7 +65,7 @@ _IGNORED_FITTING = {
 
 
 def _one_of(*values: Any) -> Callable[[Any], bool]:
-    return lambda value: any(value == v and type(value) is type(v) for v in values)
+    return lambda value: any(type(value) is type(v) and value == v for v in values)
 
 
 def _integer(low: int, high: int | None = None) -> Callable[[Any], bool]:
@@ -77,39 +77,46 @@ def _integer(low: int, high: int | None = None) -> Callable[[Any], bool]:
     )
 
 
-def _third_is(values: tuple[int, ...]) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        entries = value if isinstance(value, (list, tuple)) else [value] * 3
-        return len(entries) == 3 and int(entries[2]) in values
+def _sequence(entry: Callable[[Any], bool], length: int | None = None) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, (list, tuple))
+        and len(value) == (length or max(1, len(value)))
+        and all(map(entry, value))
+    )
 
-    return check
+
+def _third_is(*values: int | bool) -> Callable[[Any], bool]:
+    # One entry for each path: node-wise, message-node and feed-forward, of which the last counts.
+    entry, last = _one_of(*range(64), False, True), _one_of(*values)
+    three = _sequence(entry, 3)
+    return lambda value: last(value) or (three(value) and last(value[2]))
+
+
+def _length(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")
 
 
 _boolean = _one_of(False, True)
 _off = _one_of(False, None, "none", "None", 0)
+_alias = _one_of(*ALIASES)
+_energy = _one_of("dpa4_ener", "sezm_ener")
 
 # What each descriptor option may be, and the words for it.
 _DESCRIPTOR: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "rcut": (lambda v: isinstance(v, (int, float)) and 0 < v < float("inf"), "a positive length"),
-    "env_exp": (
-        lambda v: isinstance(v, (list, tuple)) and len(v) == 2 and all(map(_integer(1), v)),
-        "a pair of positive integers",
-    ),
+    "rcut": (_length, "a positive length"),
+    "env_exp": (_sequence(_integer(1), 2), "a pair of positive integers"),
     "channels": (_integer(1), "a positive integer"),
     "basis_type": (
         _one_of("bessel", "gaussian", "bessel/fix", "gaussian/fix"),
         "'bessel' or 'gaussian'",
     ),
     "n_radial": (_integer(1), "a positive integer"),
-    "radial_mlp": (
-        lambda v: isinstance(v, (list, tuple)) and len(v) == 1 and _integer(0)(v[0]),
-        "a list of one hidden width",
-    ),
+    "radial_mlp": (_sequence(_integer(0), 1), "a list of one hidden width"),
     "edge_norm": (_boolean, "true or false"),
     "use_env_seed": (_boolean, "true or false"),
     "lmax": (_integer(1, 8), "an integer from 1 to 8"),
     "l_schedule": (
-        lambda v: v is None or (isinstance(v, (list, tuple)) and all(map(_integer(1, 8), v))),
+        lambda v: v is None or _sequence(_integer(1, 8))(v),
         "null or a list of degrees from 1 to 8",
     ),
     "mmax": (_integer(1, 2), "1 or 2"),
@@ -129,15 +136,12 @@ _DESCRIPTOR: dict[str, tuple[Callable[[Any], bool], str]] = {
     "focus_dim": (_integer(0), "a non-negative integer"),
     "n_atten_head": (_integer(0), "a non-negative integer"),
     "ffn_neurons": (_integer(0), "a non-negative integer"),
-    "grid_mlp": (_third_is((0, 1)), "a boolean or three"),
-    "grid_branch": (_third_is((0, 1)), "at most one branch in the feed-forward network"),
+    "grid_mlp": (_third_is(False, True), "a boolean or three"),
+    "grid_branch": (_third_is(0, 1), "at most one branch in the feed-forward network"),
     "ffn_blocks": (_integer(1), "a positive integer"),
-    "sandwich_norm": (
-        lambda v: isinstance(v, (list, tuple)) and len(v) == 4 and all(map(_boolean, v)),
-        "four booleans",
-    ),
+    "sandwich_norm": (_sequence(_boolean, 4), "four booleans"),
     "s2_activation": (
-        lambda v: isinstance(v, (list, tuple)) and len(v) == 2 and v[0] is False and _boolean(v[1]),
+        lambda v: _sequence(_boolean, 2)(v) and v[0] is False,
         "[false, true] or [false, false]",
     ),
     "ffn_so3_grid": (_boolean, "true or false"),
@@ -168,6 +172,9 @@ def check_options(params: Mapping[str, Any], version: float) -> None:
             raise CheckpointError(
                 f"the model dictionary has no {key!r}; it is not a DPA4 energy model"
             )
+    for key in ("descriptor", "fitting_net"):
+        if not isinstance(params[key], Mapping):
+            _refuse(f"model option {key}", params[key], "a dictionary of options")
     if not 1.0 <= version <= LATEST_VERSION:
         _refuse("descriptor version", version, f"1.0 to {LATEST_VERSION}")
     _check_model(params)
@@ -177,9 +184,10 @@ def check_options(params: Mapping[str, Any], version: float) -> None:
 
 def _check_model(params: Mapping[str, Any]) -> None:
     types = params["type_map"]
-    if not types or not all(isinstance(symbol, str) for symbol in types):
-        _refuse("model option type_map", types, "a list of element symbols")
-    if params.get("type", "dpa4") not in ALIASES:
+    symbols = _sequence(lambda symbol: isinstance(symbol, str) and symbol != "")
+    if not symbols(types) or len(set(types)) != len(types):
+        _refuse("model option type_map", types, "a list of different element symbols")
+    if not _alias(params.get("type", "dpa4")):
         _refuse("model option type", params["type"], "'dpa4' (alias 'SeZM')")
     for key in ("pair_exclude_types", "atom_exclude_types"):
         if params.get(key):
@@ -193,7 +201,7 @@ def _check_model(params: Mapping[str, Any]) -> None:
 
 
 def _check_descriptor(given: Mapping[str, Any]) -> None:
-    if given.get("type", "dpa4") not in ALIASES:
+    if not _alias(given.get("type", "dpa4")):
         _refuse("descriptor option type", given["type"], "'dpa4' (alias 'SeZM')")
     for key, value in given.items():
         if key in _DESCRIPTOR:
@@ -230,19 +238,19 @@ def _check_combinations(d: Mapping[str, Any]) -> None:
 
 
 def _check_fitting(given: Mapping[str, Any]) -> None:
-    if given.get("type", "dpa4_ener") not in ("dpa4_ener", "sezm_ener"):
+    if not _energy(given.get("type", "dpa4_ener")):
         _refuse("fitting_net option type", given["type"], "'dpa4_ener' (alias 'sezm_ener')")
     for key, value in given.items():
         if key == "neuron":
-            if not isinstance(value, (list, tuple)) or not all(map(_integer(0), value)):
+            if not _one_of([])(value) and not _sequence(_integer(0))(value):
                 _refuse("fitting_net option neuron", value, "a list of widths")
         elif key == "activation_function":
-            if value != "silu":
+            if not _one_of("silu")(value):
                 _refuse("fitting_net option activation_function", value, "'silu'")
         elif key == "precision":
-            if value not in ("float32", "float64"):
+            if not _one_of("float32", "float64")(value):
                 _refuse("fitting_net option precision", value, "'float32' or 'float64'")
-        elif key not in _IGNORED_FITTING and not _off(value) and value != []:
+        elif key not in _IGNORED_FITTING and not _off(value) and not _one_of([])(value):
             _refuse(f"fitting_net option {key}", value, "off")
 
 
