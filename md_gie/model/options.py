@@ -98,6 +98,7 @@ def _length(value: Any) -> bool:
 
 _boolean = _one_of(False, True)
 _off = _one_of(False, None, "none", "None", 0)
+_empty = _one_of(None, False, [], (), {})
 _alias = _one_of(*ALIASES)
 _energy = _one_of("dpa4_ener", "sezm_ener")
 
@@ -123,7 +124,7 @@ _DESCRIPTOR: dict[str, tuple[Callable[[Any], bool], str]] = {
     "kmax": (_integer(0, 1), "0 or 1"),
     "m_schedule": (_one_of(None), "null"),
     "extra_node_l": (_one_of(0), "0"),
-    "n_blocks": (_integer(0), "a non-negative integer"),
+    "n_blocks": (_integer(0, 64), "an integer from 0 to 64"),
     "so2_norm": (_off, "false"),
     "mixing_layers": (_integer(1), "a positive integer"),
     "so2_layers": (_integer(1), "a positive integer"),
@@ -190,13 +191,13 @@ def _check_model(params: Mapping[str, Any]) -> None:
     if not _alias(params.get("type", "dpa4")):
         _refuse("model option type", params["type"], "'dpa4' (alias 'SeZM')")
     for key in ("pair_exclude_types", "atom_exclude_types"):
-        if params.get(key):
+        if not _empty(params.get(key)):
             _refuse(f"model option {key}", params[key], "an empty list")
     bridging = str(params.get("bridging_method", "none"))
     if bridging.lower() != "none":
         _refuse("model option bridging_method", bridging, "'none'")
     for key in ("spin", "lora", "use_spin"):
-        if params.get(key):
+        if not _empty(params.get(key)):
             _refuse(f"model option {key}", params[key], "null")
 
 
