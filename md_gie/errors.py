@@ -28,7 +28,7 @@ class CheckpointError(MDGIEError, ValueError):
 
 
 class StructureError(MDGIEError, ValueError):
-    """A structure cannot be evaluated: non-finite numbers, collapsed cell, overlap, unknown element."""
+    """A structure cannot be evaluated: numbers, cell, overlap of atoms, or an unknown element."""
 
 
 class TrajectoryError(MDGIEError, ValueError):

@@ -2,10 +2,12 @@
 
     python scripts/plot_water.py water_nvt.h5md -o scripts/results/water_nvt.png
 
-Needs matplotlib (the extra ``plots``).
+With ``--json`` the numbers are kept as well: temperature, first O–O peak, drift of the conserved
+quantity. Needs matplotlib (the extra ``plots``).
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,7 @@ def peak(centres: Array, g: Array, low: float, high: float) -> float:
     return float(centres[top] + shift * BIN)
 
 
-def draw(trajectory: Path, output: Path, discard_ps: float) -> None:
+def draw(trajectory: Path, output: Path, discard_ps: float) -> dict[str, float]:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -66,6 +68,7 @@ def draw(trajectory: Path, output: Path, discard_ps: float) -> None:
         times = reader.times_fs / 1000
         temperature = reader.observable("temperature")
         energy = reader.observable("potential_energy")
+        conserved = reader.observable("conserved_energy")
         numbers = reader.header.numbers
         kept = [reader[int(index)] for index in np.flatnonzero(times >= discard_ps)]
     if not kept:
@@ -90,8 +93,17 @@ def draw(trajectory: Path, output: Path, discard_ps: float) -> None:
     axes[2].legend(frameon=False)
     output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(output, dpi=130)
-    mean, spread = temperature[settled].mean(), temperature[settled].std()
-    print(f"{len(kept)} frames; temperature {mean:.1f} ± {spread:.1f} K; O–O peak {first:.3f} Å")
+    per_atom = conserved[settled] / len(numbers)
+    drift = np.polyfit(times[settled], per_atom, 1)[0] if settled.sum() > 2 else np.nan
+    return {
+        "frames": len(kept),
+        "first_ps": float(times[settled][0]),
+        "last_ps": float(times[-1]),
+        "mean_temperature_K": float(temperature[settled].mean()),
+        "spread_of_temperature_K": float(temperature[settled].std()),
+        "first_O_O_peak_A": first,
+        "drift_of_conserved_meV_per_atom_per_ps": 1000 * float(drift),
+    }
 
 
 def trace(axis: Any, times: Array, values: Array, label: str, settled: NDArray[np.bool_]) -> None:
@@ -107,8 +119,13 @@ def main() -> None:
     parser.add_argument("trajectory", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True, help="PNG, PDF or SVG")
     parser.add_argument("--discard-ps", type=float, default=0.0, help="left out of the averages")
+    parser.add_argument("--json", type=Path, help="where to keep the numbers")
     options = parser.parse_args()
-    draw(options.trajectory, options.output, options.discard_ps)
+    numbers = draw(options.trajectory, options.output, options.discard_ps)
+    text = json.dumps(numbers, indent=1)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class CapturedStep:
         return self._prediction._replace(forces=forces)
 
     def _run_beside(self, padded: Batch) -> Prediction:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             prediction = self._step(padded)
@@ -118,10 +118,12 @@ class CapturedStep:
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
-    parts = batch._replace(edges=batch.types)  # the edges are a tuple of their own
-    return [*(tensor for tensor in parts if isinstance(tensor, Tensor)), *batch.edges]
+    return [*batch.edges, *(part for part in batch if isinstance(part, Tensor))]
 
 
 def _copy(batch: Batch) -> Batch:
     edges = Edges(*(tensor.clone() for tensor in batch.edges))
-    return Batch(*(part.clone() if isinstance(part, Tensor) else edges for part in batch))
+    others = {
+        name: part.clone() for name, part in batch._asdict().items() if isinstance(part, Tensor)
+    }
+    return Batch(edges=edges, **others)

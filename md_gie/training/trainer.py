@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from md_gie.errors import CheckpointError, SimulationError
-from md_gie.training.captured import CapturedStep, Capacity
+from md_gie.training.captured import Capacity, CapturedStep
 from md_gie.training.config import TrainingConfig
 from md_gie.training.data import Batch, FrameGraph, batch_indices, collate
 from md_gie.training.initialize import is_matrix

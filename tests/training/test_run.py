@@ -107,6 +107,23 @@ def test_killed_and_resumed_run_is_the_uninterrupted_run_bit_for_bit(folder):
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
+def test_starts_from_a_checkpoint_of_the_same_options(folder):
+    first = train(folder).model_path
+    more = CONFIG.replace("steps = 6", f'steps = 1\nstart_from = "{first.name}"')
+    (folder / first.name).write_bytes(first.read_bytes())
+    # With a rate of almost zero the one step that is made changes nothing.
+    more = more.replace("learning_rate = 0.01", "learning_rate = 1e-12")
+    (folder / "tiny.toml").write_text(
+        more.replace("final_learning_rate = 0.001", "final_learning_rate = 1e-13")
+    )
+    second = train(folder, output_dir=folder / "second").model_path
+    before, after = (read_checkpoint(path)[1] for path in (first, second))
+    assert all(torch.allclose(after[name], before[name], atol=1e-6) for name in before)
+    (folder / "tiny.toml").write_text(more.replace("channels = 8", "channels = 12"))
+    with pytest.raises(ConfigError, match=r"start_from: .*tiny\.pt has another parameter"):
+        train(folder, output_dir=folder / "third")
+
+
 def test_paused_run_is_not_finished(folder):
     assert not train(folder, pause_minutes=1e-9).finished
     assert train(folder, resume=True).finished

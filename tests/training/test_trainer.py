@@ -153,3 +153,25 @@ def test_matmul_precision_is_given_back(make, monkeypatch):
     make(tf32=True, steps=2).run()
     assert seen == ["high", "high"]
     assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_batch_that_overflows_is_left_out_and_counted(make):
+    trainer = make(steps=10, log_every=2)
+    before = [p.clone() for p in trainer._parameters]
+    broken = trainer._train[0]._replace(forces=trainer._train[0].forces * float("nan"))
+    trainer._train = [broken] * 7
+    trainer._update(0.1)
+    # What moves them is the decay of AdamW alone.
+    for old, new in zip(before, trainer._parameters, strict=True):
+        torch.testing.assert_close(new, old, rtol=1e-3, atol=0.0)
+    assert trainer._sums.n_bad() == 1
+
+
+def test_a_diverging_run_stops_at_its_next_validation(make):
+    trainer = make(steps=30)
+    trainer.validate()
+    with torch.no_grad():
+        for value in trainer._average.values.values():
+            value.mul_(1e3)
+    with pytest.raises(SimulationError, match=r"lower optimizer\.learning_rate"):
+        trainer.validate()
