@@ -4,6 +4,7 @@ import pickle
 import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ _IGNORED_SCOPES = (
 )
 # What PyTorch raises for files that it did not write, or that were cut or altered.
 _READ_ERRORS = (
-    pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, OSError, RuntimeError,
-    ValueError, TypeError, AttributeError, LookupError, ImportError, AssertionError, MemoryError,
+    pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError,
+    RuntimeError, ValueError, TypeError, AttributeError, LookupError, ImportError,
+    AssertionError, MemoryError,
 )  # fmt: skip
 
 

@@ -95,13 +95,15 @@ class GridProduct:
         """
         frames, rows, a, _, b = pairs.shape
         columns = a * 2 * b
-        left, right = (f.evaluate @ pairs[0].reshape(rows, columns)).view(-1, a, 2, b).unbind(2)
+        points = f.evaluate.shape[0]
+        values = f.evaluate @ pairs[0].reshape(rows, columns)
+        left, right = values.view(points, a, 2, b).unbind(2)
         if frames == 1:
             return (f.project @ (left * right).flatten(1)).view(1, rows, a, b)
         roll = f.evaluate_roll @ pairs[1:].reshape(2 * rows, columns)
-        roll_left, roll_right = roll.view(2, -1, a, 2, b).unbind(3)
+        roll_left, roll_right = roll.view(2, points, a, 2, b).unbind(3)
         even = left * right + (roll_left * roll_right).sum(0)
         odd = left * roll_right + roll_left * right
         zero = f.project @ even.flatten(1)
-        rest = f.project_roll @ odd.reshape(-1, a * b)
+        rest = f.project_roll @ odd.reshape(2 * points, a * b)
         return torch.cat([zero.view(1, rows, a, b), rest.view(2, rows, a, b)])

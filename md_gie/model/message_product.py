@@ -60,8 +60,10 @@ class MessageProduct:
         rows, n_atoms, hidden = received.shape
         width, n_focus = self.config.focus_width, self.config.n_focus
         pair = torch.stack([received, own], dim=1).reshape(rows, -1, width)  # (D, 2 N F, Cf)
-        fields = (pair.unsqueeze(0) @ f.expand).reshape(-1, rows, 1, 2, n_atoms * hidden)
-        product = self.grid(f.grid, fields).reshape(-1, rows, n_atoms * n_focus, width)
+        fields = pair.unsqueeze(0) @ f.expand
+        fields = fields.reshape(self.grid.n_frames, rows, 1, 2, n_atoms * hidden)
+        product = self.grid(f.grid, fields)
+        product = product.reshape(self.grid.n_frames, rows, n_atoms * n_focus, width)
         scalars = pair[0].reshape(2, n_atoms, n_focus, width).transpose(1, 2)  # (2, F, N, Cf)
         gate = torch.sigmoid(torch.cat([scalars[0], scalars[1]], dim=2) @ f.gate)  # (F, N, Cf)
         gate = gate.transpose(0, 1).reshape(-1, width)

@@ -55,35 +55,31 @@ def make_params() -> Callable[..., dict[str, Any]]:
     return params
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_model() -> Callable[..., DPA4]:
     return random_model
 
 
-@pytest.fixture
+def build_edges(
+    positions: Any, cell: Any = None, pbc: Any = False, *, cutoff: float = 4.0, skin: float = 0.0
+) -> Edges:
+    box = np.zeros((3, 3)) if cell is None else cell
+    return NeighborCache(cutoff + skin, 0.0).update(positions, box, np.broadcast_to(pbc, (3,)))
+
+
+def evaluate_model(model: DPA4, types: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
+    leaf = edges.vectors.clone().requires_grad_()
+    energies = model(types, edges, leaf)
+    if not edges.n_edges:
+        return energies.detach(), torch.zeros_like(leaf)
+    return energies.detach(), torch.autograd.grad(energies.sum(), leaf)[0]
+
+
+@pytest.fixture(scope="session")
 def edges_of() -> Callable[..., Edges]:
-    def build(
-        positions: Any,
-        cell: Any = None,
-        pbc: Any = False,
-        *,
-        cutoff: float = 4.0,
-        skin: float = 0.0,
-    ) -> Edges:
-        box = np.zeros((3, 3)) if cell is None else cell
-        cache = NeighborCache(cutoff + skin, 0.0)
-        return cache.update(positions, box, np.broadcast_to(pbc, (3,)))
-
-    return build
+    return build_edges
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def energy_and_gradient() -> Callable[[DPA4, Tensor, Edges], tuple[Tensor, Tensor]]:
-    def evaluate(model: DPA4, types: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
-        leaf = edges.vectors.clone().requires_grad_()
-        energies = model(types, edges, leaf)
-        if not edges.n_edges:
-            return energies.detach(), torch.zeros_like(leaf)
-        return energies.detach(), torch.autograd.grad(energies.sum(), leaf)[0]
-
-    return evaluate
+    return evaluate_model
