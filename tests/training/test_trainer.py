@@ -172,6 +172,6 @@ def test_a_diverging_run_stops_at_its_next_validation(make):
     trainer.validate()
     with torch.no_grad():
         for value in trainer._average.values.values():
-            value.mul_(1e3)
+            value.fill_(float("nan"))
     with pytest.raises(SimulationError, match=r"lower optimizer\.learning_rate"):
         trainer.validate()
