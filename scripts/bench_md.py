@@ -84,8 +84,6 @@ class Worker:
 def environment(side: str, options: argparse.Namespace) -> dict[str, str]:
     threads = str(options.threads)
     settings = {"OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
-    # An idle process must not spin while the other one is timed.
-    settings["OMP_WAIT_POLICY"] = "PASSIVE"
     if side == "deepmd":
         settings |= {
             "DEVICE": options.device,

@@ -2,6 +2,8 @@
 
 import os
 
-# Before PyTorch is loaded: workers share the cores, and each would start a thread for every core.
+# Before PyTorch is loaded. Threads that wait must not spin, or tests crawl on a busy machine; and
+# workers share the cores, while each would start a thread for every core.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
