@@ -1,11 +1,12 @@
 """Calculators with small random models of O, H and C, and atoms in every kind of cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from ase import Atoms
 
 from md_gie.calculators.ase_calculator import GIECalculator
@@ -23,6 +24,15 @@ CELLS: dict[str, tuple[Any, str]] = {
     "rod": ([[7.0, 0.5, 0], [0, 5.0, 0.4], [0.2, 0, 8.0]], "FTF"),
     "molecule": ([[0, 0, 0], [0, 0, 0], [0, 0, 0]], "FFF"),
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Use one thread: on a busy machine, threads of so small systems mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

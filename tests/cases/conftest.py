@@ -1,11 +1,12 @@
 """Calculators, tolerances and comparisons for the trial cases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from ase import Atoms
 from numpy.typing import NDArray
 
@@ -22,6 +23,15 @@ class Values(NamedTuple):
     energy: float
     forces: Floats
     stress: Floats | None
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Use one thread: on a busy machine, threads of so small systems mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=["float32", "float64"])

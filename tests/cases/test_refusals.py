@@ -122,7 +122,7 @@ from md_gie import GIECalculator, load_potential
 readings.append(state())
 calculators = [GIECalculator(sys.argv[1], dtype=d, device="cpu") for d in ("float32", "float64")]
 readings.append(state())
-crystal = bulk("C", "fcc", a=3.6, cubic=True).repeat(5)
+crystal = bulk("C", "fcc", a=3.6, cubic=True).repeat(3)
 for calculator in calculators:
     try:
         calculator.get_forces(Atoms("Fe"))
