@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from md_gie.ops.edges import Edges
-from md_gie.ops.rotation import cpu_kernels
+from md_gie.ops.rotation import cpu_kernels, cpu_kernels_out
 from md_gie.ops.threads import run_kernel, split_edges, split_rows
 
 
@@ -88,7 +88,7 @@ class _RotateOut(torch.autograd.Function):
         n_focus, _, degrees, width = y0.shape
         out = y0.new_zeros(row_ptr.shape[0] - 1, degrees * degrees, n_focus, width)
         inputs = (y0, y1, weights, frames, row_ptr)
-        run_kernel(cpu_kernels.rotate_out, split_rows(row_ptr), inputs, [out])
+        run_kernel(cpu_kernels_out.rotate_out, split_rows(row_ptr), inputs, [out])
         ctx.save_for_backward(y0, y1, weights, frames, row_ptr)
         return out
 
@@ -99,5 +99,5 @@ class _RotateOut(torch.autograd.Function):
         outputs = [t.new_empty(t.shape) for t in (y0, y1, weights)]
         outputs.append(frames.new_zeros(frames.shape))
         inputs = (grad, y0, y1, weights, frames, row_ptr)
-        run_kernel(cpu_kernels.rotate_out_backward, split_rows(row_ptr), inputs, outputs)
+        run_kernel(cpu_kernels_out.rotate_out_backward, split_rows(row_ptr), inputs, outputs)
         return *outputs, None
