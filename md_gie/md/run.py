@@ -79,6 +79,8 @@ def run_from_config(
     files = RestartFiles(config.trajectory_file)
     restart = check_files(config, files, resume=resume, overwrite=overwrite)
     parts = build_parts(config)
+    stderr.write("first evaluation; after an installation it compiles kernels, up to a minute\n")
+    stderr.flush()
     facts = provenance.shared_facts(config, parts)
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
