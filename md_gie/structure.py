@@ -73,8 +73,22 @@ class Structure:
 
     @classmethod
     def from_ase(cls, atoms: Any) -> "Structure":
-        """Structure of an ``ase.Atoms``; its velocities are None if it has no momenta."""
+        """Structure of an ``ase.Atoms``; its velocities are None if it has no momenta.
+
+        Raises
+        ------
+        StructureError
+            Constraints, which a structure cannot hold, besides those of the class.
+        """
         from ase import units
+
+        if atoms.constraints:
+            names = ", ".join(sorted({type(c).__name__ for c in atoms.constraints}))
+            raise StructureError(
+                f"the structure has constraints ({names}), and md_gie moves every atom; remove "
+                "them, or use ASE's integrators with GIECalculator",
+                constraints=names,
+            )
 
         # ASE's unit of time is Å sqrt(amu/eV); units.fs is one femtosecond in it.
         velocities = atoms.get_velocities() * units.fs if atoms.has("momenta") else None
@@ -131,7 +145,13 @@ def symbols_of(numbers: ArrayLike) -> tuple[str, ...]:
     """
     from ase.data import chemical_symbols
 
-    values = np.asarray(numbers, dtype=np.int64)
+    given = np.asarray(numbers)
+    values = given.astype(np.int64)
+    if not np.array_equal(values, given):
+        atom = int(np.flatnonzero(values != given)[0])
+        raise StructureError(
+            f"atom {atom} has atomic number {given[atom]}; atomic numbers are whole", atoms=[atom]
+        )
     wrong = np.flatnonzero((values < 1) | (values >= len(chemical_symbols)))
     if len(wrong):
         raise StructureError(
@@ -166,7 +186,7 @@ def read_structure(path: str | Path) -> Structure:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such structure file")
     try:
-        atoms = ase.io.read(path)
+        atoms = ase.io.read(path, do_not_split_by_at_sign=True)
     except Exception as error:  # parsers of many formats fail in as many ways
         reason = " ".join(str(error).split()) or type(error).__name__
         raise StructureError(
@@ -241,7 +261,7 @@ def read_labelled_frames(path: str | Path) -> list[LabelledFrame]:
     import ase.io
 
     try:
-        all_atoms = ase.io.read(path, index=":", format="extxyz")
+        all_atoms = ase.io.read(path, index=":", format="extxyz", do_not_split_by_at_sign=True)
     except Exception as error:
         raise StructureError(
             f"{path}: cannot be read as extended XYZ ({error or type(error).__name__}); it must "

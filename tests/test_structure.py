@@ -145,3 +145,25 @@ def test_missing_and_unwritable_files(tmp_path: Path) -> None:
         read_structure(tmp_path)
     with pytest.raises(ValueError, match="no format with this name ending"):
         write_structure(tmp_path / "water.nonsense", water())
+
+
+def test_constraints_are_refused_instead_of_forgotten(tmp_path):
+    from ase.constraints import FixAtoms
+
+    atoms = ase.Atoms("OH2", positions=[[0, 0, 0], [0.96, 0, 0], [-0.24, 0.93, 0]])
+    atoms.set_constraint(FixAtoms([0]))
+    path = tmp_path / "fixed.extxyz"
+    ase.io.write(path, atoms, columns=["symbols", "positions", "move_mask"])
+    with pytest.raises(StructureError, match=r"has constraints \(Fix.*and md_gie moves every atom"):
+        read_structure(path)
+
+
+def test_an_at_sign_in_a_file_name_is_part_of_the_name(tmp_path):
+    path = tmp_path / "w@0.extxyz"
+    ase.io.write(path, ase.Atoms("H", positions=[[0.0, 0.0, 0.0]]))
+    assert len(read_structure(path)) == 1
+
+
+def test_atomic_numbers_must_be_whole():
+    with pytest.raises(StructureError, match=r"atom 1 has atomic number 8\.5; atomic numbers are"):
+        symbols_of([1, 8.5])

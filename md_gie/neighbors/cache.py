@@ -1,7 +1,8 @@
 """NeighborCache: a Verlet list that is rebuilt only when an atom or the cell has moved too far."""
 
 import math
-from typing import NamedTuple, TypeVar
+from numbers import Real
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from md_gie.neighbors.compaction import CPUPass
 from md_gie.neighbors.device_compaction import DevicePass
 from md_gie.neighbors.edges import Edges
 from md_gie.neighbors.geometry import (
+    MAX_COORDINATE,
     Bools,
     Floats,
     check_geometry,
@@ -28,6 +30,8 @@ S = TypeVar("S", bound=np.generic)
 
 # Å. Slack for rounding at the two borders where a pair may be seen or missed.
 MARGIN = 1e-9
+# Å. A list with a wider skin holds many times the edges and saves no build.
+MAX_SKIN = 20.0
 
 
 class ReferenceState(NamedTuple):
@@ -90,10 +94,10 @@ class NeighborCache:
         device: str | torch.device = "cpu",
         backend: str = "auto",
     ) -> None:
-        if not (math.isfinite(cutoff) and cutoff > 0):
+        if not (_is_real(cutoff) and math.isfinite(cutoff) and cutoff > 0):
             raise ValueError(f"cutoff is {cutoff!r} Å; it must be a positive number")
-        if not (math.isfinite(skin) and skin >= 0):
-            raise ValueError(f"skin is {skin!r} Å; it must be zero or a positive number")
+        if not (_is_real(skin) and 0 <= skin <= MAX_SKIN):
+            raise ValueError(f"skin is {skin!r} Å; it must be a number from 0 to {MAX_SKIN:g}")
         self.cutoff = float(cutoff)
         self.skin = float(skin)
         self.device = torch.device(device)
@@ -185,7 +189,7 @@ class NeighborCache:
             or positions.shape != anchor.positions.shape
             or not np.array_equal(pbc, anchor.pbc)
             or cell.shape != (3, 3)
-            or not np.isfinite(cell).all()
+            or not np.abs(cell).max() <= MAX_COORDINATE
         ):
             return None
         deformation, limit = np.eye(3), self.skin / 2
@@ -223,6 +227,10 @@ class NeighborCache:
         if self._table is None or not np.array_equal(self._table[0], cell):
             self._table = (cell, image_table(cell, self._anchor.extents))
         return self._table[1]
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real)
 
 
 def _on_host(values: Tensor | ArrayLike, dtype: type[S]) -> NDArray[S]:

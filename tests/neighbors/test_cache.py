@@ -293,6 +293,8 @@ def test_inputs_of_other_types_give_the_same(make_cache: Any, load_case: Any) ->
 @pytest.mark.parametrize(("arguments", "words"), [
     ({"cutoff": 0.0}, "cutoff is 0.0"),
     ({"cutoff": float("nan")}, "cutoff is nan"),
+    ({"cutoff": 4.0, "skin": 1e9}, "from 0 to 20"),
+    ({"cutoff": 4.0, "skin": "0.5"}, "skin is '0.5'"),
     ({"cutoff": 4.0, "skin": -0.1}, "skin is -0.1"),
     ({"cutoff": 4.0, "backend": "magic"}, "possible are auto, matscipy, vesin"),
 ])  # fmt: skip
@@ -319,3 +321,11 @@ def test_no_skin_searches_anew_even_where_nothing_moved(make_cache: Any, liquid:
     for _ in range(3):
         cache.update(*case[:3])
     assert (cache.n_builds, cache.n_reuses) == (3, 0)
+
+
+def test_a_cell_that_a_build_refuses_is_refused_on_reuse():
+    cache = NeighborCache(4.0)
+    positions, pbc = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), np.full(3, True)
+    cache.update(positions, 1e9 * np.eye(3), pbc)
+    with pytest.raises(StructureError, match="at most 1e\\+10"):
+        cache.update(positions, 1e12 * np.eye(3), pbc)
