@@ -122,10 +122,9 @@ def _load(path: Path) -> dict[str, Any]:
             _check_sums(path)
             content = torch.load(path, map_location="cpu", weights_only=True)
     except _READ_ERRORS as error:
-        reason = str(error).strip().split("\n", maxsplit=1)[0][:160]
         raise CheckpointError(
-            f"{path} cannot be read as a checkpoint of plain tensors ({type(error).__name__}: "
-            f"{reason}); it is truncated, foreign, or carries code that md_gie does not run"
+            f"{path} cannot be read as a checkpoint of plain tensors "
+            f"({type(error).__name__}); it is truncated, foreign, or carries code that md_gie does not run"
         ) from None
     state = content.get("model", content) if isinstance(content, dict) else None
     if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
