@@ -122,9 +122,11 @@ def _load(path: Path) -> dict[str, Any]:
             _check_sums(path)
             content = torch.load(path, map_location="cpu", weights_only=True)
     except _READ_ERRORS as error:
+        # PyTorch's own words give advice that does not hold here.
+        reason = str(error) if isinstance(error, zipfile.BadZipFile) else type(error).__name__
         raise CheckpointError(
-            f"{path} cannot be read as a checkpoint of plain tensors "
-            f"({type(error).__name__}); it is truncated, foreign, or carries code that md_gie does not run"
+            f"{path} cannot be read as a checkpoint of plain tensors ({reason}); it is truncated, "
+            "foreign, or carries code that md_gie does not run"
         ) from None
     state = content.get("model", content) if isinstance(content, dict) else None
     if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
