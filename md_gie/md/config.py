@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from md_gie.errors import ConfigError
 from md_gie.md.tables import bounded, load_toml, read_tables
+from md_gie.trajectory import RestartFiles
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class RunConfig:
         path = Path(path)
         config = cls(path, **read_tables(load_toml(path), _TABLES, path))
         config._check_ensemble()
+        config._check_outputs()
         return config
 
     def with_overrides(self, *, n_steps: int | None, device: str | None) -> "RunConfig":
@@ -139,9 +142,31 @@ class RunConfig:
         """The trajectory."""
         return Path(self.output.trajectory)
 
+    @property
+    def failed_frame_file(self) -> Path:
+        """Where the state goes that a run stops at because it is no longer physical."""
+        path = self.trajectory_file
+        return path.with_name(f"{path.stem}.failed{path.suffix}")
+
     def to_json(self) -> str:
         """Return every setting, defaults and overrides included."""
         return json.dumps(dataclasses.asdict(self), default=str)
+
+    def _check_outputs(self) -> None:
+        text, path = self.output.trajectory, self.trajectory_file
+        where = f"{self.path}, [output] trajectory"
+        if not path.name or path.name == ".." or text.endswith(("/", os.sep)) or path.is_dir():
+            raise ConfigError(f'{where}: "{text}" is a folder or no name; name a file')
+        if path.exists() and not path.is_file():
+            raise ConfigError(f'{where}: "{text}" is not an ordinary file; name another')
+        inputs = (self.path, self.structure_file, self.path.parent / self.model.name)
+        outputs = (path, self.failed_frame_file, *RestartFiles(path).paths)
+        for source in inputs:
+            if any(_same_file(source, output) for output in outputs):
+                raise ConfigError(
+                    f'{where}: with "{text}" the run would write over its own input {source}; '
+                    "name another file"
+                )
 
     def _check_ensemble(self) -> None:
         needed = {"nvt-langevin": ("temperature_K", "friction_per_ps"), "nve": ()}
@@ -158,6 +183,12 @@ class RunConfig:
                     f'{self.path}, [md] {key}: ensemble "{ensemble}" has no such setting; '
                     "remove it, or choose another ensemble"
                 )
+
+
+def _same_file(first: Path, second: Path) -> bool:
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return first.resolve() == second.resolve()
 
 
 _TABLES: dict[str, type] = {

@@ -20,6 +20,7 @@ from md_gie.trajectory import (
     TrajectoryHeader,
     TrajectoryOptions,
 )
+from md_gie.trajectory.files import refuse_to_replace
 
 
 class Saver:
@@ -69,7 +70,8 @@ def check_files(
     ConfigError
         The trajectory's folder does not exist.
     TrajectoryError
-        There is nothing to resume, or there are files and ``overwrite`` is false.
+        There is nothing to resume, or there are files and ``overwrite`` is false, or the file to
+        overwrite is not a trajectory.
     """
     trajectory = config.trajectory_file
     if not trajectory.parent.is_dir():
@@ -91,6 +93,8 @@ def check_files(
             "another [output] trajectory",
             path=existing[0],
         )
+    if trajectory.exists():
+        refuse_to_replace(trajectory)
     return None
 
 
@@ -138,21 +142,36 @@ def open_trajectory(config: RunConfig, restart: Restart) -> H5MDWriter:
     return H5MDWriter.open_existing(path, last_step=restart.step)
 
 
-def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> Path | None:
-    """Write the state that a run stopped at, without forces; None if it is not finite."""
+def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> str:
+    """Write the state that a run stopped at, without forces, and tell where, as part of a sentence.
+
+    A state that is not finite is not written, and neither is one whose file's name is taken by
+    anything but an earlier frame of this kind: then the text is empty or tells why.
+    """
     if not bool(torch.isfinite(state.positions).all() & torch.isfinite(state.velocities).all()):
-        return None
-    path = config.trajectory_file
-    path = path.with_name(f"{path.stem}.failed{path.suffix}")
+        return ""
+    path = config.failed_frame_file
+    frame = Frame(
+        state.step,
+        parts.meter.time_fs(state),
+        to_numpy(state.cell),
+        to_numpy(state.positions),
+        to_numpy(state.velocities),
+    )
     options = TrajectoryOptions(forces=False, position_dtype="f8")
-    with H5MDWriter.create(path, _header(parts, {}), options, overwrite=True) as writer:
-        writer.append(
-            Frame(
-                state.step,
-                parts.meter.time_fs(state),
-                to_numpy(state.cell),
-                to_numpy(state.positions),
-                to_numpy(state.velocities),
-            )
-        )
-    return path
+    # The failure of the run must be told, whatever becomes of its last frame.
+    try:
+        _refuse_to_replace_run(path)
+        with H5MDWriter.create(path, _header(parts, {}), options, overwrite=True) as writer:
+            writer.append(frame)
+    except (TrajectoryError, OSError) as error:
+        return f", the one that failed is not saved ({error})"
+    return f", {path} the one that failed"
+
+
+def _refuse_to_replace_run(path: Path) -> None:
+    if path.is_file() and path.stat().st_size:
+        with H5MDReader(path) as reader:
+            run = reader.header.metadata.get("run_id")
+        if run is not None:
+            raise TrajectoryError(f"{path} is the trajectory of run {run}", path=path)

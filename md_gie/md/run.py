@@ -196,6 +196,5 @@ def _with_failed_frame(
     count = saver.writer.commit()
     text = f"{error}. {config.trajectory_file} holds {count} sound frames"
     if simulation.failed is not None:
-        path = save_failed_frame(simulation.failed, config, parts)
-        text += f", {path} the one that failed" if path else ""
+        text += save_failed_frame(simulation.failed, config, parts)
     return SimulationError(text, **error.data)

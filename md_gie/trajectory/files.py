@@ -72,6 +72,27 @@ def open_file(path: Path, mode: str) -> h5py.File:
     return file
 
 
+def refuse_to_replace(path: Path) -> None:
+    """Raise TrajectoryError unless a file may be lost: empty, or a trajectory that is not in use.
+
+    Raises
+    ------
+    TrajectoryError
+        If it is anything else.
+    """
+    try:
+        if not path.is_file():
+            raise TrajectoryError(f"{path} is not an ordinary file")
+        if path.stat().st_size:
+            # Opening to write changes a file, so find out first whether it is one of md_gie.
+            open_file(path, "r").close()
+            open_file(path, "r+").close()
+    except TrajectoryError as error:
+        raise TrajectoryError(
+            f"{error}; it is not overwritten: move it away, or write to another file", path=path
+        ) from error
+
+
 def reserve(file: h5py.File, size: int) -> None:
     """Make the disk promise ``size`` more bytes, or raise OSError before HDF5 has changed a thing.
 

@@ -76,14 +76,13 @@ class H5MDWriter:
         Raises
         ------
         TrajectoryError
-            If the file exists and ``overwrite`` is false, or if another writer has it open.
+            If the file exists and ``overwrite`` is false, or if it is neither empty nor a
+            trajectory of md_gie, or if another writer has it open.
         """
         path = Path(path)
         files.refuse_second_writer(path)
         if path.exists() and overwrite:
-            # HDF5 truncates before it locks: look for another writer first.
-            if h5py.is_hdf5(path):
-                files.open_file(path, "r+").close()
+            files.refuse_to_replace(path)
             path.unlink()
         try:
             file = h5py.File(path, "x", libver=layout.LIBRARY_VERSIONS)

@@ -127,3 +127,29 @@ def test_complaints_word_for_word(
 def test_missing_file_is_named(run_folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing.toml: no such configuration file"):
         RunConfig.load("nothing.toml")
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "./", "..", "/", "new/..", "new/", "folder", "/dev/null"]
+)
+def test_trajectory_must_be_a_file(
+    run_folder: Path, edit_config: Callable[..., Path], name: str
+) -> None:
+    (run_folder / "folder").mkdir()
+    edit_config(('"argon.h5md"', f'"{name}"'))
+    with pytest.raises(ConfigError, match=r"argon.toml, \[output\] trajectory: .*; name a"):
+        RunConfig.load("argon.toml")
+
+
+@pytest.mark.parametrize("name", ["argon.extxyz", "./argon.toml", "toy.pt", "link", "restart"])
+def test_a_run_never_writes_over_its_inputs(
+    run_folder: Path, edit_config: Callable[..., Path], name: str
+) -> None:
+    (run_folder / "link").symlink_to("argon.extxyz")
+    if name == "restart":
+        (run_folder / "argon.extxyz").rename("argon.restart-1.npz")
+        edit_config(("argon.extxyz", "argon.restart-1.npz"))
+        name = "argon.h5md"
+    edit_config(('"argon.h5md"', f'"{name}"'))
+    with pytest.raises(ConfigError, match="would write over its own input"):
+        RunConfig.load("argon.toml")

@@ -82,3 +82,32 @@ def test_atoms_that_collide_stop_the_run(
     with pytest.raises(SimulationError, match=r"step \d+: atoms \d and \d are 2.\d+ Å apart") as e:
         run()
     assert sorted(e.value.data["atoms"]) == [0, 1]
+
+
+@pytest.mark.parametrize("taken_by", ["text", "run"])
+def test_failed_frame_spares_other_files(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result], taken_by: str
+) -> None:
+    taken = Path("argon.failed.h5md")
+    if taken_by == "text":
+        taken.write_text("years of work")
+    else:
+        edit_config(("argon.h5md", "argon.failed.h5md"))
+        run(n_steps=2)
+        edit_config(("argon.failed.h5md", "argon.h5md"))
+    before = taken.read_bytes()
+    edit_config(("seed = 7", "seed = 7\n[guards]\nmax_temperature_K = 80"))
+    edit_config(("temperature_K = 60", "temperature_K = 160"))
+    with pytest.raises(SimulationError, match=r"step 1: .* the one that failed is not saved \("):
+        run()
+    assert taken.read_bytes() == before
+
+
+def test_failed_frame_replaces_an_earlier_one(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(("seed = 7", "seed = 7\n[guards]\nmax_temperature_K = 80"))
+    edit_config(("temperature_K = 60", "temperature_K = 160"))
+    for _ in range(2):
+        with pytest.raises(SimulationError, match=r"argon.failed.h5md the one that failed"):
+            run(overwrite=True)

@@ -266,3 +266,27 @@ def test_buffer_is_bounded_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_importing_needs_no_torch() -> None:
     script = "import sys, md_gie.trajectory; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["text", "other HDF5", "folder"])
+def test_overwrite_spares_what_is_no_trajectory(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "thesis.tex"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "text":
+        path.write_text("years of work")
+    else:
+        with h5py.File(path, "w") as file:
+            file["years"] = 3
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(TrajectoryError, match="it is not overwritten: move it away"):
+        H5MDWriter.create(path, HEADER, OPTIONS, overwrite=True)
+    assert path.is_dir() if kind == "folder" else path.read_bytes() == before
+
+
+def test_overwrite_replaces_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5md"
+    path.touch()
+    H5MDWriter.create(path, HEADER, OPTIONS, overwrite=True).close()
+    with H5MDReader(path) as reader:
+        assert len(reader) == 0
