@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -25,8 +26,30 @@ def pack(state: MDState, cache: NeighborCache) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def is_whole(restart: Restart) -> bool:
+    """Tell whether a restart file holds all that a run goes on from, finite and of one size."""
+    facts, arrays = restart.facts, restart.arrays
+    types = {"run_id": str, "n_frames": int, "surroundings": dict, "numbers": list}
+    if not all(type(facts.get(name)) is type_ for name, type_ in types.items()):
+        return False
+    n_atoms = len(facts["numbers"])
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_TENSORS, ())
+    shapes |= dict.fromkeys(("positions", "velocities", "forces"), (n_atoms, 3))
+    shapes |= {"masses": (n_atoms,), "cell": (3, 3), "virial": (3, 3)}
+    if any(name.startswith("neighbors_") for name in arrays):
+        shapes |= {"neighbors_positions": (n_atoms, 3), "neighbors_cell": (3, 3)}
+        shapes |= {"neighbors_pbc": (3,)}
+    return all(
+        name in arrays
+        and arrays[name].shape == shape
+        and arrays[name].dtype == (np.bool_ if name == "neighbors_pbc" else np.float64)
+        and bool(np.isfinite(arrays[name]).all())
+        for name, shape in shapes.items()
+    )
+
+
 def unpack(restart: Restart, cache: NeighborCache, device: torch.device) -> MDState:
-    """Return the state of a restart file, and put the neighbour list as it was."""
+    """Return the state of a restart file that is whole, and put the neighbour list as it was."""
     arrays = restart.arrays
     if "neighbors_positions" in arrays:
         cache.restore(

@@ -76,8 +76,10 @@ def run_from_config(
     """
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     config = RunConfig.load(path).with_overrides(n_steps=n_steps, device=device)
-    files = RestartFiles(config.trajectory_file)
+    files = RestartFiles(config.trajectory_file, checkpoint.is_whole)
     restart = check_files(config, files, resume=resume, overwrite=overwrite)
+    if restart is not None and files.damaged:
+        stderr.write(f"{files.damaged[0]} is damaged; going on from step {restart.step}\n")
     parts = build_parts(config)
     stderr.write("first evaluation; after an installation it compiles kernels, up to a minute\n")
     stderr.flush()

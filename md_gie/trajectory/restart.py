@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 from md_gie.errors import TrajectoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -47,9 +46,21 @@ class RestartFiles:
     ----------
     trajectory : str or Path
         ``water.h5md`` has ``water.restart-0.npz`` and ``water.restart-1.npz``.
+    is_whole : callable, optional
+        Tells of a file that could be read whether its content can be used; a file of which it
+        says no counts as damaged.
+
+    Attributes
+    ----------
+    damaged : list of Path
+        The files that :meth:`latest` found and could not use.
     """
 
-    def __init__(self, trajectory: str | Path) -> None:
+    def __init__(
+        self, trajectory: str | Path, is_whole: Callable[[Restart], bool] | None = None
+    ) -> None:
+        self.damaged: list[Path] = []
+        self._is_whole = is_whole
         base = Path(trajectory).with_suffix("")
         self.paths = tuple(base.with_name(f"{base.name}.restart-{slot}.npz") for slot in (0, 1))
         self._next: int | None = None
@@ -112,19 +123,26 @@ class RestartFiles:
         TrajectoryError
             If there are files and none can be read.
         """
-        found = [_read(path) for path in self.existing()]
-        whole = [restart for restart in found if restart is not None]
+        found = {path: self._read_whole(path) for path in self.existing()}
+        self.damaged = [path for path, restart in found.items() if restart is None]
+        whole = [restart for restart in found.values() if restart is not None]
         if found and not whole:
-            names = " and ".join(map(str, self.existing()))
+            names = " and ".join(map(str, self.damaged))
             raise TrajectoryError(
                 f"{names}: damaged or not restart files of this version; start the run anew",
-                paths=self.existing(),
+                paths=self.damaged,
             )
         return max(whole, key=lambda restart: restart.step, default=None)
 
     def _older_slot(self) -> int:
-        steps = [restart.step if restart else -1 for restart in map(_read, self.paths)]
+        steps = [restart.step if restart else -1 for restart in map(self._read_whole, self.paths)]
         return 0 if steps[0] <= steps[1] else 1
+
+    def _read_whole(self, path: Path) -> Restart | None:
+        restart = _read(path)
+        if restart is None or self._is_whole is None or self._is_whole(restart):
+            return restart
+        return None
 
 
 def _read(path: Path) -> Restart | None:
@@ -132,11 +150,13 @@ def _read(path: Path) -> Restart | None:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         head = json.loads(str(arrays.pop("head")))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        version, step, facts = head["format"], head["step"], head["facts"]
+    # What damage makes the readers of zip, NPY and JSON raise is no part of their interfaces.
+    except Exception:  # noqa: BLE001
         return None
-    if head.get("format") != _FORMAT:
+    if version != _FORMAT or type(step) is not int or step < 0 or not isinstance(facts, dict):
         return None
-    return Restart(head["step"], arrays, head["facts"])
+    return Restart(step, arrays, facts)
 
 
 def _sync_directory(folder: Path) -> None:

@@ -1,11 +1,13 @@
 """Going on after an end, a signal or a kill: bit for bit, and only with what belongs together."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,6 +114,62 @@ def test_resume_refuses_another_model_or_trajectory(
     assert contents(Path("argon.h5md")) == foreign
     Path("argon.h5md").write_bytes(kept)
     assert run(resume=True)[0].last_step == 60
+
+
+def spoil(path: Path, what: str) -> None:
+    """Leave a readable restart file that no run can go on from."""
+    arrays: dict[str, Any] = dict(np.load(path))
+    head = json.loads(str(arrays.pop("head")))
+    kind, _, name = what.partition(" ")
+    if kind == "fact":
+        del head["facts"][name]
+    elif kind == "lacks":
+        del arrays[name]
+    elif kind == "nan":
+        arrays[name] = arrays[name] * np.nan
+    elif kind == "short":
+        arrays[name] = arrays[name][:2]
+    else:
+        arrays[name] = arrays[name].astype(kind)
+    np.savez(path, allow_pickle=False, head=np.array(json.dumps(head)), **arrays)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "fact run_id",
+        "fact surroundings",
+        "fact n_frames",
+        "fact numbers",
+        "lacks velocities",
+        "lacks neighbors_cell",
+        "nan positions",
+        "nan energy",
+        "short masses",
+        "short neighbors_positions",
+        "f4 forces",
+        "U9 cell",
+        "f8 neighbors_pbc",
+    ],
+)
+def test_resume_from_a_spoilt_file_takes_its_twin(
+    run_folder: Path,
+    run: Callable[..., Result],
+    contents: Callable[[Path], dict[str, bytes]],
+    what: str,
+) -> None:
+    run(n_steps=20)
+    expected = contents(run_folder / "argon.h5md")
+    newest = max(RestartFiles("argon.h5md").paths, key=lambda path: path.stat().st_mtime_ns)
+    spoil(newest, what)
+    outcome, _, progress = run(resume=True, n_steps=20)
+    assert outcome.summary.n_steps == 10
+    assert f"{newest} is damaged; going on from step 10" in progress
+    assert contents(run_folder / "argon.h5md") == expected
+    for path in RestartFiles("argon.h5md").paths:
+        spoil(path, what)
+    with pytest.raises(TrajectoryError, match="damaged or not restart files of this version"):
+        run(resume=True, n_steps=20)
 
 
 LONG_RUN = """

@@ -1,6 +1,9 @@
 """Restart files: bitwise arrays, rotation, and survival of damage."""
 
+import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,3 +73,60 @@ def spoil(path: Path, damage: str) -> None:
 def test_unwritable_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(TrajectoryError, match=r"restart-0.npz could not be written at step 3"):
         RestartFiles(tmp_path / "missing" / "w.h5md").write(3, ARRAYS, {})
+
+
+HEAD = {"format": 1, "step": 20, "facts": {}}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        [1],
+        "text",
+        {"format": 1, "facts": {}},
+        {"format": 1, "step": 20},
+        HEAD | {"step": "20"},
+        HEAD | {"step": -1},
+        HEAD | {"step": True},
+        HEAD | {"facts": [1]},
+        HEAD | {"format": 2},
+    ],
+)
+def test_odd_head_is_damage(tmp_path: Path, head: Any) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    _, newer = (files.write(step, ARRAYS, {}) for step in (10, 20))
+    np.savez(newer, allow_pickle=False, head=np.array(json.dumps(head)), **ARRAYS)
+    latest = files.latest()
+    assert latest is not None
+    assert latest.step == 10
+    assert files.damaged == [newer]
+
+
+@pytest.mark.parametrize("kind", ["no head", "array", "encrypted", "unknown compression"])
+def test_odd_archive_is_damage(tmp_path: Path, kind: str) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    _, newer = (files.write(step, ARRAYS, {}) for step in (10, 20))
+    if kind == "no head":
+        np.savez(newer, allow_pickle=False, **ARRAYS)
+    elif kind == "array":
+        with newer.open("wb") as file:
+            np.save(file, np.ones(3))
+    else:
+        content = bytearray(newer.read_bytes())
+        place, value = (8, 1) if kind == "encrypted" else (10, 99)
+        with zipfile.ZipFile(newer) as archive:
+            content[archive.start_dir + place] |= value
+        newer.write_bytes(content)
+    latest = files.latest()
+    assert latest is not None
+    assert latest.step == 10
+
+
+def test_what_the_owner_cannot_use_is_damage(tmp_path: Path) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    _, newer = (files.write(step, ARRAYS, {"good": step == 10}) for step in (10, 20))
+    checked = RestartFiles(tmp_path / "w.h5md", lambda restart: bool(restart.facts["good"]))
+    latest = checked.latest()
+    assert latest is not None
+    assert latest.step == 10
+    assert checked.write(30, ARRAYS, {"good": True}) == newer
