@@ -85,9 +85,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
     if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} steps cannot be run; give 0 or more")
+        shown = text if len(text) <= 60 else f"{text[:60]}…"
+        raise argparse.ArgumentTypeError(f"{shown!r} steps cannot be run; give an integer from 0")
     return number
 
 

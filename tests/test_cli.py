@@ -58,6 +58,15 @@ def test_wrong_arguments_end_with_two(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("steps", ["abc", "1.5", "", "-1", "9" * 5000])
+def test_wrong_number_of_steps_is_named(steps: str) -> None:
+    done = md_gie("run", "a.toml", f"--steps={steps}")
+    assert done.returncode == 2
+    assert f"argument --steps: '{steps[:60]}" in done.stderr
+    assert "steps cannot be run; give an integer from 0" in done.stderr
+    assert "_count" not in done.stderr
+
+
 def test_missing_files_get_one_sentence(tmp_path: Path) -> None:
     done = md_gie("run", "nothing.toml", cwd=tmp_path)
     check_mistake(done, "md-gie: nothing.toml: no such configuration file")
