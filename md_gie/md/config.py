@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from md_gie.errors import ConfigError
-from md_gie.md.tables import bounded, load_toml, read_tables
+from md_gie.md.tables import bounded, check_range, load_toml, read_tables
 from md_gie.trajectory import RestartFiles
+
+_MOST_STEPS = 10**12
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class StructureTable:
 class NeighborsTable:
     """``[neighbors]``: the Verlet list."""
 
-    skin_A: float = bounded(0.5, at_least=0.0)
+    skin_A: float = bounded(0.5, at_least=0.0, at_most=20.0)
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,10 @@ class MDTable:
     """
 
     ensemble: Literal["nve", "nvt-langevin"]
-    timestep_fs: float = bounded(above=0.0)
-    n_steps: int = bounded(at_least=0)
-    temperature_K: float | None = bounded(None, at_least=0.0)
-    friction_per_ps: float | None = bounded(None, at_least=0.0)
+    timestep_fs: float = bounded(above=0.0, at_most=100.0)
+    n_steps: int = bounded(at_least=0, at_most=_MOST_STEPS)
+    temperature_K: float | None = bounded(None, at_least=0.0, at_most=1e6)
+    friction_per_ps: float | None = bounded(None, at_least=0.0, at_most=1e6)
     seed: int = bounded(0, at_least=0, below=2**63)
 
 
@@ -64,9 +66,9 @@ class OutputTable:
     """
 
     trajectory: str
-    trajectory_every: int = bounded(10, at_least=1)
-    thermo_every: int = bounded(50, at_least=1)
-    restart_every: int = bounded(500, at_least=1)
+    trajectory_every: int = bounded(10, at_least=1, at_most=_MOST_STEPS)
+    thermo_every: int = bounded(50, at_least=1, at_most=_MOST_STEPS)
+    restart_every: int = bounded(500, at_least=1, at_most=_MOST_STEPS)
     position_dtype: Literal["f4", "f8"] = "f4"
     force_unit: Literal["kJ mol-1 Angstrom-1", "eV Angstrom-1"] = "kJ mol-1 Angstrom-1"
     compression: Literal["gzip"] | None = None
@@ -76,8 +78,8 @@ class OutputTable:
 class GuardsTable:
     """``[guards]``: where a run stops because its state is no longer physical."""
 
-    min_distance_A: float = bounded(0.4, at_least=0.0)
-    max_temperature_K: float = bounded(10000.0, above=0.0)
+    min_distance_A: float = bounded(0.4, at_least=0.0, at_most=10.0)
+    max_temperature_K: float = bounded(10000.0, above=0.0, at_most=1e12)
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,17 @@ class RunConfig:
         return config
 
     def with_overrides(self, *, n_steps: int | None, device: str | None) -> "RunConfig":
-        """Return the configuration with what the command line sets."""
+        """Return the configuration with what the command line sets.
+
+        Raises
+        ------
+        ConfigError
+            The number of steps is out of range.
+        """
         md, model = self.md, self.model
         if n_steps is not None:
+            limits = MDTable.__dataclass_fields__["n_steps"].metadata
+            check_range(n_steps, limits, "number of steps")
             md = dataclasses.replace(md, n_steps=n_steps)
         if device is not None:
             model = dataclasses.replace(model, device=device)

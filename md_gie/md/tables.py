@@ -16,16 +16,19 @@ T = TypeVar("T")
 
 _TYPE_NAMES = {str: "text", int: "an integer", float: "a number", bool: "true or false"}
 
+_LONGEST_SHOWN = 60
+
 
 def bounded(
     default: Any = dataclasses.MISSING,
     *,
     above: float | None = None,
     at_least: float | None = None,
+    at_most: float | None = None,
     below: float | None = None,
 ) -> Any:
     """Return a dataclass field whose number must lie in a range."""
-    limits = {"above": above, "at_least": at_least, "below": below}
+    limits = {"above": above, "at_least": at_least, "at_most": at_most, "below": below}
     return dataclasses.field(default=default, metadata=limits)
 
 
@@ -46,6 +49,13 @@ def load_toml(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML ({error})", path=path) from error
+    except (ValueError, RecursionError) as error:
+        # tomllib leaves to Python what it limits: digits of integers, dates, depth of nesting.
+        raise ConfigError(
+            f"{path}: a value cannot be read ({error}); write numbers with fewer digits, dates "
+            "that exist and tables that are less nested",
+            path=path,
+        ) from error
 
 
 def read_tables(document: Mapping[str, Any], types_: Mapping[str, type], path: Path) -> Any:
@@ -85,7 +95,9 @@ def _check_names(name: str, table: Any, types_: Mapping[str, type], path: Path) 
             path=path,
         )
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}, {name}: {table!r} where a table [{name}] is needed", path=path)
+        raise ConfigError(
+            f"{path}, {name}: {_shown(table)} where a table [{name}] is needed", path=path
+        )
     known = sorted(_fields(types_[name]))
     for key in table:
         if key not in known:
@@ -108,7 +120,7 @@ def _read_table(table: Any, type_: type[T], path: Path, name: str) -> T:
         where = f"{path}, [{name}] {key}"
         if key in table:
             values[key] = _convert(table[key], hints[key], where)
-            _check_range(values[key], field.metadata, where)
+            check_range(values[key], field.metadata, where)
         elif field.default is dataclasses.MISSING:
             raise ConfigError(
                 f"{where}: missing; {_describe(hints[key])} is needed", path=path, key=key
@@ -122,15 +134,35 @@ def _nearest(word: str, known: Sequence[str], form: str) -> str:
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
+    if isinstance(value, str) and "\0" in value:
+        raise ConfigError(f"{where}: {value!r} has a null character; remove it", value=value)
     for option in _options(hint):
         if typing.get_origin(option) is Literal:
             if any(value == choice and type(value) is type(choice) for choice in _choices(option)):
                 return value
         elif option is float and type(value) in (int, float):
-            return float(value)
+            return _to_float(value, where)
         elif type(value) is option:
             return value
-    raise ConfigError(f"{where}: got {value!r}; {_describe(hint)} is needed", value=value)
+    raise ConfigError(f"{where}: got {_shown(value)}; {_describe(hint)} is needed", value=value)
+
+
+def _to_float(value: float, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigError(
+            f"{where}: {_shown(value)} is beyond all floating-point numbers; choose a smaller one",
+            value=value,
+        ) from error
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python's limit to the digits of an integer
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
@@ -153,15 +185,25 @@ def _describe(hint: Any) -> str:
     return " or ".join(words)
 
 
-def _check_range(value: Any, limits: Mapping[str, Any], where: str) -> None:
+def check_range(value: Any, limits: Mapping[str, Any], where: str) -> None:
+    """Compare a number with the limits of a ``bounded`` field; None is always allowed.
+
+    Raises
+    ------
+    ConfigError
+        Beginning with ``where``, if it is out of range or not finite.
+    """
     if value is None or not limits:
         return
-    above, at_least, below = (limits.get(key) for key in ("above", "at_least", "below"))
-    if not math.isfinite(value):
-        raise ConfigError(f"{where}: {value} is not finite; a finite number is needed")
+    above, at_least, at_most, below = map(limits.get, ("above", "at_least", "at_most", "below"))
+    shown = _shown(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: {shown} is not finite; a finite number is needed")
     if above is not None and not value > above:
-        raise ConfigError(f"{where}: {value} is not above {above:g}; choose a larger value")
+        raise ConfigError(f"{where}: {shown} is not above {above:g}; choose a larger value")
     if at_least is not None and not value >= at_least:
-        raise ConfigError(f"{where}: {value} is below {at_least:g}, the least that is possible")
+        raise ConfigError(f"{where}: {shown} is below {at_least:g}, the least that is possible")
+    if at_most is not None and not value <= at_most:
+        raise ConfigError(f"{where}: {shown} is above {at_most:g}, the most that is possible")
     if below is not None and not value < below:
-        raise ConfigError(f"{where}: {value} is not below {below:g}; choose a smaller value")
+        raise ConfigError(f"{where}: {shown} is not below {below:g}; choose a smaller value")

@@ -153,3 +153,39 @@ def test_a_run_never_writes_over_its_inputs(
     edit_config(('"argon.h5md"', f'"{name}"'))
     with pytest.raises(ConfigError, match="would write over its own input"):
         RunConfig.load("argon.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("timestep_fs = 4.0", f"timestep_fs = 1{'0' * 400}", "is beyond all floating-point"),
+        ("timestep_fs = 4.0", "timestep_fs = 1e999", "inf is not finite"),
+        ("timestep_fs = 4.0", "timestep_fs = 1e9", r"1000000000.0 is above 100, the most that"),
+        ("n_steps = 60", f"n_steps = 1{'0' * 400}", "0… is above 1e[+]12, the most that"),
+        ("n_steps = 60", f"n_steps = -1{'0' * 400}", "0… is below 0, the least that"),
+        ("n_steps = 60", f"n_steps = {'9' * 5000}", "a value cannot be read"),
+        ("n_steps = 60", f"n_steps = 0x{'f' * 5000}", "a number of thousands of digits is above"),
+        ("n_steps = 60", "n_steps = 2024-02-31", "argon.toml: not TOML|a value cannot be read"),
+        ("n_steps = 60", f"n_steps = {'[' * 5000}{']' * 5000}", "a value cannot be read"),
+        ('"toy.pt"', f"0x{'f' * 5000}", "got a number of thousands of digits; text is needed"),
+        ("trajectory_every = 2", f"trajectory_every = {10**30}", "is above 1e[+]12"),
+        ("temperature_K = 60", "temperature_K = 1e300", "is above 1e[+]06"),
+        ("friction_per_ps = 2", "friction_per_ps = 1e300", "is above 1e[+]06"),
+        ("skin_A = 0.4", "skin_A = 20.5", "20.5 is above 20, the most that is possible"),
+        ('"argon.h5md"', r'"nul\u0000x.h5md"', r"\[output\] trajectory: .* has a null character"),
+        ('"argon.extxyz"', r'"nul\u0000x"', r"\[structure\] file: .* has a null character"),
+    ],
+)
+def test_extreme_values_get_one_sentence(
+    edit_config: Callable[..., Path], old: str, new: str, message: str
+) -> None:
+    edit_config((old, new))
+    with pytest.raises(ConfigError, match=message) as caught:
+        RunConfig.load("argon.toml")
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("n_steps", [-1, 10**400])
+def test_overriding_steps_has_the_same_limits(run_folder: Path, n_steps: int) -> None:
+    with pytest.raises(ConfigError, match=r"number of steps: .* that is possible"):
+        RunConfig.load("argon.toml").with_overrides(n_steps=n_steps, device=None)
