@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from md_gie.structure import symbols_of
+from md_gie.trajectory.files import reading
 from md_gie.trajectory.reader import H5MDReader
 
 
@@ -25,7 +26,7 @@ def describe_trajectory(path: str | Path) -> str:
     TrajectoryError
         If the file cannot be read as a trajectory of md_gie.
     """
-    with H5MDReader(path) as reader:
+    with H5MDReader(path) as reader, reading(Path(path)):
         header = reader.header
         axes = "".join("T" if periodic else "F" for periodic in header.pbc)
         lines = [f"trajectory  {path}", f"frames      {len(reader)}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from pathlib import Path
@@ -13,10 +14,22 @@ from md_gie.errors import TrajectoryError
 from md_gie.trajectory import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
+
+_ATOMIC_NUMBERS = frozenset(range(1, 119))
+_LAYOUT_ERRORS = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 # HDF5's file lock does not hold within one process.
 _written_here: set[Path] = set()
@@ -62,14 +75,66 @@ def open_file(path: Path, mode: str) -> h5py.File:
             f"{path} cannot be read as HDF5 ({error}); it is damaged or another kind of file",
             path=path,
         ) from error
-    if layout.COMMITTED not in file or layout.CHECKSUMS not in file:
+    try:
+        _check_layout(file, path)
+    except BaseException:
         file.close()
+        raise
+    return file
+
+
+def _check_layout(file: h5py.File, path: Path) -> None:
+    if layout.COMMITTED not in file or layout.CHECKSUMS not in file:
         raise TrajectoryError(
             f"{path} is HDF5 but not a trajectory of md_gie: it has no {layout.COMMITTED}; "
             "read it with MDAnalysis or h5py",
             path=path,
         )
-    return file
+    with reading(path):
+        count = committed(file)
+        columns = growing(file)
+        lengths = [len(data) for data in (*columns.values(), file[layout.CHECKSUMS])]
+        numbers, masses = (file[f"{layout.PARAMETERS}/{name}"] for name in ("numbers", "mass"))
+        shapes = {
+            layout.STEP: (),
+            layout.TIME: (),
+            f"{layout.BOX}/edges/value": (3, 3),
+            f"{layout.PARTICLES}/position/value": (len(numbers), 3),
+        }
+        for name, shape in shapes.items():
+            entry = columns[name].dtype, columns[name].shape[1:]
+            if entry[0].kind not in "iuf" or entry[1] != shape:
+                raise ValueError(f"/{name} has entries of type {entry[0]}, shape {entry[1]}")
+        if not 0 <= count <= min(lengths):
+            raise ValueError(f"{count} frames are counted and {min(lengths)} are there")
+        if numbers.shape != masses.shape or not set(numbers[()].tolist()) <= _ATOMIC_NUMBERS:
+            raise ValueError("atomic numbers or masses are wrong")
+        if file[layout.RUNS].dtype.names != layout.RUN_FIELDS.names:
+            raise ValueError(f"/{layout.RUNS} is not the list of starts")
+        force_factor(file)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what h5py and NumPy raise over an unexpected layout into one sentence.
+
+    Raises
+    ------
+    TrajectoryError
+        The file looks like a trajectory of md_gie, but parts are missing or of another kind.
+    """
+    try:
+        yield
+    except TrajectoryError:
+        raise
+    except _LAYOUT_ERRORS as error:
+        # The text of a KeyError is the repr of its message.
+        reason = error.args[0] if isinstance(error, KeyError) and error.args else error
+        raise TrajectoryError(
+            f"{path} is not laid out as a trajectory of md_gie ({reason}); it is damaged or was "
+            "changed by another program",
+            path=path,
+        ) from error
 
 
 def refuse_to_replace(path: Path) -> None:
@@ -126,7 +191,11 @@ def force_factor(file: h5py.File) -> float:
 
 def growing(file: h5py.File) -> dict[str, h5py.Dataset]:
     """Return the datasets with one entry a frame, in the order in which checksums run over them."""
-    return {path: file[path] for path in file[layout.CHECKSUMS].attrs["elements"]}
+    columns = {path: file[path] for path in file[layout.CHECKSUMS].attrs["elements"]}
+    for path, data in columns.items():
+        if not isinstance(data, h5py.Dataset):
+            raise TypeError(f"/{path} is no dataset")
+    return columns
 
 
 def checksum(entries: Iterable[NDArray[Any]]) -> int:

@@ -39,7 +39,7 @@ FORCE_FACTORS = {"kJ mol-1 Angstrom-1": EV_KJ_MOL, "eV Angstrom-1": 1.0}
 LIBRARY_VERSIONS = ("earliest", "v110")
 
 _LARGEST_CHUNK = 4 * 2**20  # bytes
-_RUN_FIELDS = np.dtype([("start_step", "i8"), ("time", "S32"), ("version", "S32")])
+RUN_FIELDS = np.dtype([("start_step", "i8"), ("time", "S32"), ("version", "S32")])
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def create_tree(file: h5py.File, header: TrajectoryHeader, options: TrajectoryOp
     checksums = file.create_dataset(CHECKSUMS, (0,), "u4", maxshape=(None,), chunks=(1024,))
     paths = [element.path for element in table]
     checksums.attrs.create("elements", paths, dtype=h5py.string_dtype())
-    file.create_dataset(RUNS, (0,), _RUN_FIELDS, maxshape=(None,), chunks=(16,))
+    file.create_dataset(RUNS, (0,), RUN_FIELDS, maxshape=(None,), chunks=(16,))
 
 
 def _create_growing(file: h5py.File, element: Element) -> None:

@@ -44,12 +44,17 @@ class H5MDReader:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._file = files.open_file(self.path, "r")
-        self._count = files.committed(self._file)
         self._force_path = f"{layout.PARTICLES}/force/value"
-        self._force_factor = files.force_factor(self._file)
-        self.header = self._read_header()
-        group = self._file.get(layout.OBSERVABLES, {})
-        self.observables = {name: group[name]["value"].attrs["unit"] for name in group}
+        try:
+            with files.reading(self.path):
+                self._count = files.committed(self._file)
+                self._force_factor = files.force_factor(self._file)
+                self.header = self._read_header()
+                group = self._file.get(layout.OBSERVABLES, {})
+                self.observables = {name: group[name]["value"].attrs["unit"] for name in group}
+        except BaseException:
+            self._file.close()
+            raise
 
     def __len__(self) -> int:
         return self._count

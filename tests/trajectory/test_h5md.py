@@ -19,6 +19,7 @@ from md_gie.trajectory import (
     TrajectoryOptions,
 )
 from md_gie.trajectory import writer as writer_module
+from md_gie.trajectory.describe import describe_trajectory
 from md_gie.units import EV_KJ_MOL
 
 NUMBERS = np.array([8, 1, 1, 8, 1])
@@ -290,3 +291,75 @@ def test_overwrite_replaces_an_empty_file(tmp_path: Path) -> None:
     H5MDWriter.create(path, HEADER, OPTIONS, overwrite=True).close()
     with H5MDReader(path) as reader:
         assert len(reader) == 0
+
+
+LOOKALIKES = {
+    "group for the count": ("md_gie/n_committed", "group"),
+    "text for the count": ("md_gie/n_committed", "text"),
+    "group for checksums": ("md_gie/crc32", "group"),
+    "data for checksums": ("md_gie/crc32", [1, 2, 3]),
+    "count too large": ("md_gie/n_committed", 4),
+    "count negative": ("md_gie/n_committed", -1),
+    "no parameters": ("parameters", None),
+    "no numbers": ("parameters/md_gie/numbers", None),
+    "no such element": ("parameters/md_gie/numbers", [8, 1, 1, 8, 0]),
+    "one mass": ("parameters/md_gie/mass", [1.0]),
+    "no starts": ("md_gie/runs", None),
+    "numbers for starts": ("md_gie/runs", [1, 2]),
+    "no box": ("particles/trajectory/box", None),
+    "group for positions": ("particles/trajectory/position/value", "group"),
+    "no positions": ("particles/trajectory/position/value", None),
+    "flat positions": ("particles/trajectory/position/value", [1.0, 2.0, 3.0]),
+    "text for times": ("particles/trajectory/position/time", ["a", "b", "c"]),
+    "group for steps": ("particles/trajectory/position/step", "group"),
+    "group for forces": ("particles/trajectory/force/value", "group"),
+    "observables are data": ("observables/trajectory", [1.0]),
+    "observable is empty": ("observables/trajectory/stress", "group"),
+}
+
+
+@pytest.mark.parametrize("case", LOOKALIKES)
+def test_lookalikes_get_one_sentence(tmp_path: Path, case: str) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    name, content = LOOKALIKES[case]
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        if content == "group":
+            file.create_group(name)
+        elif content is not None:
+            file[name] = content
+    with pytest.raises(TrajectoryError, match=r"a.h5md is not laid out as a trajectory"):
+        describe_trajectory(path)
+    with pytest.raises(TrajectoryError):
+        H5MDWriter.open_existing(path)
+    # Nothing holds the file any more.
+    with h5py.File(path, "r+"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("versions", "not JSON"), ("versions", 3), ("surroundings", "[1]")]
+)
+def test_odd_metadata_gets_one_sentence(tmp_path: Path, name: str, value: Any) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    with h5py.File(path, "r+") as file:
+        file["parameters/md_gie"].attrs[name] = value
+    with pytest.raises(TrajectoryError, match="not laid out as a trajectory"):
+        describe_trajectory(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute"),
+    [
+        ("particles/trajectory/box", "boundary"),
+        ("particles/trajectory/force/value", "unit"),
+        ("observables/trajectory/stress/value", "unit"),
+        ("md_gie/crc32", "elements"),
+    ],
+)
+def test_missing_attribute_gets_one_sentence(tmp_path: Path, name: str, attribute: str) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    with h5py.File(path, "r+") as file:
+        del file[name].attrs[attribute]
+    with pytest.raises(TrajectoryError, match="not laid out as a trajectory"):
+        describe_trajectory(path)
