@@ -84,7 +84,9 @@ def open_file(path: Path, mode: str) -> h5py.File:
 
 
 def _check_layout(file: h5py.File, path: Path) -> None:
-    if layout.COMMITTED not in file or layout.CHECKSUMS not in file:
+    with reading(path):
+        ours = layout.COMMITTED in file and layout.CHECKSUMS in file
+    if not ours:
         raise TrajectoryError(
             f"{path} is HDF5 but not a trajectory of md_gie: it has no {layout.COMMITTED}; "
             "read it with MDAnalysis or h5py",

@@ -363,3 +363,15 @@ def test_missing_attribute_gets_one_sentence(tmp_path: Path, name: str, attribut
         del file[name].attrs[attribute]
     with pytest.raises(TrajectoryError, match="not laid out as a trajectory"):
         describe_trajectory(path)
+
+
+@pytest.mark.parametrize("signature", [b"HEAP", b"TREE", b"SNOD"])
+def test_broken_index_gets_one_sentence(tmp_path: Path, signature: bytes) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    content = path.read_bytes()
+    assert signature in content
+    path.write_bytes(content.replace(signature, b"XXXX"))
+    with pytest.raises(TrajectoryError, match=r"not laid out as a trajectory|cannot be read"):
+        describe_trajectory(path)
+    with pytest.raises(TrajectoryError, match=r"not laid out as a trajectory|cannot be read"):
+        H5MDWriter.open_existing(path)
