@@ -32,9 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         130 after Ctrl-C and 143 after SIGTERM.
     """
     arguments = _parser().parse_args(argv)
-    # Read when PyTorch loads. Threads that spin while they wait slow a run several times where
-    # other programs use the cores as well.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         return int(arguments.command(arguments))
     except SimulationError as error:
