@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from md_gie.neighbors.edges import Edges
+from md_gie.ops import Edges
 
 GROWTH = 1.1  # spare room, so that lists of fluctuating size fit the same arrays
 KEPT = 2  # a driver may hold the edges of one step while it makes the next

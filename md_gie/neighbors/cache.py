@@ -12,7 +12,6 @@ from torch import Tensor
 from md_gie.neighbors.build import Pairs, choose_builder
 from md_gie.neighbors.compaction import CPUPass
 from md_gie.neighbors.device_compaction import DevicePass
-from md_gie.neighbors.edges import Edges
 from md_gie.neighbors.geometry import (
     MAX_COORDINATE,
     Bools,
@@ -25,6 +24,7 @@ from md_gie.neighbors.geometry import (
     wrap_positions,
 )
 from md_gie.neighbors.skin_list import Anchor, Extents, SkinList, StepPass
+from md_gie.ops import Edges
 
 S = TypeVar("S", bound=np.generic)
 

@@ -9,10 +9,10 @@ from md_gie.errors import NeighborOverflowError
 from md_gie.neighbors import cpu_kernels
 from md_gie.neighbors.buffers import BufferPool, EdgeBuffers
 from md_gie.neighbors.build import Pairs
-from md_gie.neighbors.edges import Edges
 from md_gie.neighbors.geometry import MAX_EDGES, Floats, complete_cell
 from md_gie.neighbors.skin_list import Anchor, Extents, SkinList
 from md_gie.neighbors.threads import run_blocks, split_rows
+from md_gie.ops import Edges
 
 
 class CPUPass:

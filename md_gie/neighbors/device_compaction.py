@@ -6,9 +6,9 @@ from torch import Tensor
 from md_gie.neighbors.build import Pairs
 from md_gie.neighbors.compaction import check_edge_count
 from md_gie.neighbors.cpu_kernels import COINCIDENT2
-from md_gie.neighbors.edges import Edges
 from md_gie.neighbors.geometry import Floats, complete_cell, wrap_positions
 from md_gie.neighbors.skin_list import Anchor, Extents, SkinList
+from md_gie.ops import Edges
 
 KEY_BITS = 63
 

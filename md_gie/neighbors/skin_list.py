@@ -6,8 +6,8 @@ from typing import Protocol
 from torch import Tensor
 
 from md_gie.neighbors.build import Pairs
-from md_gie.neighbors.edges import Edges
 from md_gie.neighbors.geometry import Bools, Floats
+from md_gie.ops import Edges
 
 Extents = tuple[int, int, int]
 
