@@ -13,6 +13,7 @@ import md_gie
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "md_gie": ["GIECalculator", "NeighborCache", "Structure", "load_potential"],
+    "md_gie.cli": ["main"],
     "md_gie.engine": ["Engine", "Evaluation", "bundled_models", "load_potential", "resolve_model"],
     "md_gie.md": [
         "Integrator", "LangevinBAOAB", "MDState", "RunConfig", "RunSummary", "Simulation",

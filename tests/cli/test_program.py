@@ -9,7 +9,7 @@ import pytest
 
 from md_gie.trajectory import Frame, H5MDWriter, TrajectoryHeader, TrajectoryOptions
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def md_gie(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,37 @@
+"""``md-gie info``: what a model or a trajectory is."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "info", help="describe a model or a trajectory", allow_abbrev=False
+    )
+    parser.add_argument(
+        "subject", metavar="MODEL|TRAJECTORY", help="file, or a bundled model's name"
+    )
+    parser.set_defaults(command=_info)
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    subject = Path(arguments.subject)
+    if subject.is_file() and _starts_as_hdf5(subject):
+        from md_gie.trajectory.describe import describe_trajectory
+
+        print(describe_trajectory(subject))
+        return 0
+    from md_gie.engine import load_potential
+
+    engine = load_potential(arguments.subject, device="cpu")
+    print(f"model      {engine.name}")
+    print(f"elements   {' '.join(engine.species)}")
+    print(f"cutoff     {engine.cutoff:g} Å")
+    return 0
+
+
+def _starts_as_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"

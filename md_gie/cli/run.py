@@ -1,0 +1,53 @@
+"""``md-gie run``: molecular dynamics from a configuration file."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from md_gie.cli.status import MISTAKE, SIGNAL_BASE, complain
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("run", help="run molecular dynamics", allow_abbrev=False)
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="TOML file, see inputs/runs")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest restart file")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the files of an earlier run"
+    )
+    parser.add_argument(
+        "--steps", type=_count, metavar="N", help="last step, counted from the start of the run"
+    )
+    parser.add_argument("--device", metavar="D", help="cpu, cuda, cuda:1 or auto")
+    parser.set_defaults(command=_run)
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        shown = text if len(text) <= 60 else f"{text[:60]}…"
+        raise argparse.ArgumentTypeError(f"{shown!r} steps cannot be run; give an integer from 0")
+    return number
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from md_gie.md import run_from_config
+
+    if arguments.resume and arguments.overwrite:
+        return complain("--resume goes on and --overwrite starts anew; give one", MISTAKE)
+    outcome = run_from_config(
+        arguments.config,
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        n_steps=arguments.steps,
+        device=arguments.device,
+    )
+    if not outcome.signal_number:
+        return 0
+    return complain(
+        f"stopped by a signal after step {outcome.last_step}; go on with --resume",
+        SIGNAL_BASE + outcome.signal_number,
+    )
