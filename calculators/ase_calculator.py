@@ -15,6 +15,7 @@ from md_gie.engine import Engine, Evaluation, load_potential
 from md_gie.engine.checks import check_contacts
 from md_gie.errors import StructureError
 from md_gie.neighbors import NeighborCache
+from md_gie.structure import real_array
 
 _DEFAULTS = {"device": "auto", "dtype": "float32", "kernels": "auto", "skin": 0.5, "branch": None}
 _SETTINGS = ("model", *_DEFAULTS)
@@ -216,7 +217,8 @@ class GIECalculator(Calculator):
             self._types = self.engine.types_of(atoms.numbers)
             self._numbers = atoms.numbers.copy()
         assert self._types is not None
-        edges = self._cache.update(atoms.positions, atoms.cell.array, atoms.pbc)
+        positions = real_array("positions", atoms.positions)
+        edges = self._cache.update(positions, atoms.cell.array, atoms.pbc)
         check_contacts(edges, self._cache.coincident_pair())
         return self.engine.evaluate(self._types, edges, atomic_virials=self._shares_wanted)
 

@@ -117,8 +117,37 @@ class Structure:
         return atoms
 
 
+def real_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Copy values to float64, if they are real numbers in rows of one length.
+
+    Parameters
+    ----------
+    name : str
+        What the values are, for the message.
+    values : array_like
+
+    Raises
+    ------
+    StructureError
+        Complex numbers, objects, text, or rows of different lengths.
+    """
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise StructureError(
+            f"{name} cannot be made an array ({error}); rows of real numbers of one length are "
+            "needed"
+        ) from error
+    if given.dtype.kind not in "biuf":
+        raise StructureError(
+            f"{name} are of type {given.dtype}; real numbers are needed, convert them to float64",
+            dtype=str(given.dtype),
+        )
+    return np.array(given, dtype=np.float64)
+
+
 def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    array = np.array(values, dtype=np.float64)
+    array = real_array(name, values)
     if array.shape != shape:
         raise StructureError(
             f"{name} have shape {array.shape}, but {shape} is needed for the given numbers",

@@ -167,3 +167,20 @@ def test_an_at_sign_in_a_file_name_is_part_of_the_name(tmp_path):
 def test_atomic_numbers_must_be_whole():
     with pytest.raises(StructureError, match=r"atom 1 has atomic number 8\.5; atomic numbers are"):
         symbols_of([1, 8.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("positions", np.zeros((3, 3), complex), "positions are of type complex128; real numbers"),
+        ("positions", np.zeros((3, 3), object), "positions are of type object; real numbers"),
+        ("positions", [["a", "b", "c"]] * 3, "positions are of type <U1; real numbers"),
+        ("positions", [[0, 0, 0], [1, 1], [2]], "positions cannot be made an array"),
+        ("cell", np.eye(3) * 5j, "cell are of type complex128"),
+        ("velocities", [[None] * 3] * 3, "velocities are of type object"),
+    ],
+)
+def test_what_is_no_real_number_gets_one_sentence(name: str, values: Any, message: str) -> None:
+    fields = {name: getattr(water(), name) for name in ("numbers", "positions", "cell", "pbc")}
+    with pytest.raises(StructureError, match=message):
+        Structure(**{**fields, name: values})

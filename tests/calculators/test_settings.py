@@ -116,6 +116,15 @@ def test_numbers_that_are_not_finite(
     np.testing.assert_allclose(calculator.get_forces(crystal), good, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("type_", [complex, object])
+def test_positions_that_are_no_real_numbers(
+    calculator: GIECalculator, crystal: Atoms, type_: type
+) -> None:
+    crystal.arrays["positions"] = crystal.positions.astype(type_)
+    with pytest.raises(StructureError, match="positions are of type .*; real numbers are needed"):
+        calculator.get_forces(crystal)
+
+
 def test_no_results_after_an_error(calculator: GIECalculator, crystal: Atoms) -> None:
     calculator.calculate(crystal)
     bad = crystal.copy()
