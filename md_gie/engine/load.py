@@ -105,6 +105,8 @@ def _device(name: str) -> torch.device:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):
         raise ValueError(f"device = {name!r} is not a device of md_gie; use auto, cpu or cuda")
+    if device.type == "cpu" and device.index not in (None, 0):
+        raise ValueError(f"device = {name!r}, but there is one CPU; use cpu")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device = {name!r}, but this PyTorch finds no CUDA device; use cpu")
     return device

@@ -39,6 +39,7 @@ def test_what_an_engine_tells(data: Path) -> None:
         ({"dtype": "float16"}, "dtype = 'float16' is none of float32, float64"),
         ({"dtype": torch.float64}, "dtype = torch.float64 is none of float32, float64"),
         ({"device": "abacus"}, "device = 'abacus' is not a device of md_gie; use auto, cpu"),
+        ({"device": "cpu:5"}, "device = 'cpu:5', but there is one CPU; use cpu"),
         ({"device": "meta"}, "device = 'meta' is not a device of md_gie"),
         ({"device": None}, "device = None is not a device of md_gie"),
         ({"branch": "water"}, "has one model and no branch 'water'"),
