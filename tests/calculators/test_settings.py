@@ -121,7 +121,7 @@ def test_positions_that_are_no_real_numbers(
     calculator: GIECalculator, crystal: Atoms, type_: type
 ) -> None:
     crystal.arrays["positions"] = crystal.positions.astype(type_)
-    with pytest.raises(StructureError, match="positions are of type .*; real numbers are needed"):
+    with pytest.raises(StructureError, match=r"positions are of type .*; real numbers are needed"):
         calculator.get_forces(crystal)
 
 
