@@ -31,6 +31,7 @@ BOX = f"{PARTICLES}/box"
 COMMITTED = "md_gie/n_committed"
 CHECKSUMS = "md_gie/crc32"
 RUNS = "md_gie/runs"
+SUMMARIES = "summaries"  # attribute of /md_gie
 
 FORCE_FACTORS = {"kJ mol-1 Angstrom-1": EV_KJ_MOL, "eV Angstrom-1": 1.0}
 """What one eV/Å is in each force unit that a file may use."""

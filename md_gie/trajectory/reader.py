@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,6 +106,23 @@ class H5MDReader:
         """Times of all frames, (F,) float64, fs."""
         times: NDArray[np.float64] = self._file[layout.TIME][: len(self)]
         return times
+
+    @property
+    def summaries(self) -> list[dict[str, Any]]:
+        """What :meth:`H5MDWriter.record_summary` was given, one entry for each process that ended.
+
+        Raises
+        ------
+        TrajectoryError
+            If it is no list of records any more.
+        """
+        with files.reading(self.path):
+            found = json.loads(
+                self._file[layout.COMMITTED].parent.attrs.get(layout.SUMMARIES, "[]")
+            )
+            if not all(isinstance(entry, dict) for entry in found):
+                raise ValueError("the summaries of its runs are no records")
+        return list(found)
 
     @property
     def runs(self) -> list[dict[str, str | int]]:

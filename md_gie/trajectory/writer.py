@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from md_gie.errors import TrajectoryError
 from md_gie.trajectory import files, layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from md_gie.trajectory.layout import Frame, TrajectoryHeader, TrajectoryOptions
 
 _BUFFER_BYTES = 16 * 10**6
@@ -195,6 +198,20 @@ class H5MDWriter:
         self.n_committed = last
         self._buffer.clear()
         return last
+
+    def record_summary(self, summary: Mapping[str, Any]) -> None:
+        """Commit, and keep what this process made of its part of the run.
+
+        Parameters
+        ----------
+        summary : mapping of str to JSON value
+            For example speed and time by part; shown by ``md-gie info`` and in reports.
+        """
+        self.commit()
+        attributes = self._file[layout.COMMITTED].parent.attrs
+        earlier = json.loads(attributes.get(layout.SUMMARIES, "[]"))
+        attributes[layout.SUMMARIES] = json.dumps([*earlier, dict(summary)])
+        self._flush()
 
     def close(self) -> None:
         """Commit and close; closing twice is harmless."""

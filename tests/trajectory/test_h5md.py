@@ -375,3 +375,27 @@ def test_broken_index_gets_one_sentence(tmp_path: Path, signature: bytes) -> Non
         describe_trajectory(path)
     with pytest.raises(TrajectoryError, match=r"not laid out as a trajectory|cannot be read"):
         H5MDWriter.open_existing(path)
+
+
+def test_summaries_of_every_process_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    for count in (1, 2):
+        with H5MDWriter.open_existing(path) as writer:
+            writer.append(make_frame(2 + count))
+            writer.record_summary({"n_steps": count, "milliseconds": {"model": 1.5}})
+            assert writer.n_committed == 3 + count
+    with H5MDReader(path) as reader:
+        assert reader.summaries == [
+            {"n_steps": 1, "milliseconds": {"model": 1.5}},
+            {"n_steps": 2, "milliseconds": {"model": 1.5}},
+        ]
+        reader.verify()
+
+
+@pytest.mark.parametrize("text", ["not JSON", "3", "[3]"])
+def test_odd_summaries_get_one_sentence(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "a.h5md", range(3))
+    with h5py.File(path, "r+") as file:
+        file["md_gie"].attrs["summaries"] = text
+    with H5MDReader(path) as reader, pytest.raises(TrajectoryError, match="not laid out"):
+        assert reader.summaries
