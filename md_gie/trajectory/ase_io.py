@@ -117,7 +117,7 @@ def read_md_gie_h5md(filename: str | os.PathLike[str], index: int | slice = -1) 
 
 
 def write_md_gie_h5md(
-    filename: str | os.PathLike[str], images: Sequence[Atoms], append: bool = False
+    filename: str | os.PathLike[str], images: Sequence[Atoms] | Atoms, append: bool = False
 ) -> None:
     """Write atoms as a trajectory of md_gie, positions in float64; called by ``ase.io.write``.
 
@@ -125,7 +125,7 @@ def write_md_gie_h5md(
     ----------
     filename : str or path
         An existing trajectory of md_gie is replaced; another file is not.
-    images : sequence of ase.Atoms
+    images : ase.Atoms, or a sequence of them
         Of the same atoms, with or without momenta and results as the first.
     append : bool
         Add to the file instead of replacing it.

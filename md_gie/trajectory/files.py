@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import h5py
 
 from md_gie.errors import TrajectoryError
 from md_gie.trajectory import layout
+from md_gie.trajectory.streams import streams_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 _ATOMIC_NUMBERS = frozenset(range(1, 119))
@@ -93,9 +91,8 @@ def _check_layout(file: h5py.File, path: Path) -> None:
             path=path,
         )
     with reading(path):
-        count = committed(file)
-        columns = growing(file)
-        lengths = [len(data) for data in (*columns.values(), file[layout.CHECKSUMS])]
+        streams = streams_of(file)
+        columns = streams[layout.FRAMES].datasets
         numbers, masses = (file[f"{layout.PARAMETERS}/{name}"] for name in ("numbers", "mass"))
         shapes = {
             layout.STEP: (),
@@ -107,8 +104,9 @@ def _check_layout(file: h5py.File, path: Path) -> None:
             entry = columns[name].dtype, columns[name].shape[1:]
             if entry[0].kind not in "iuf" or entry[1] != shape:
                 raise ValueError(f"/{name} has entries of type {entry[0]}, shape {entry[1]}")
-        if not 0 <= count <= min(lengths):
-            raise ValueError(f"{count} frames are counted and {min(lengths)} are there")
+        for name, stream in streams.items():
+            if not 0 <= stream.count <= stream.length:
+                raise ValueError(f"{stream.count} {name} are counted and {stream.length} are there")
         if numbers.shape != masses.shape or not set(numbers[()].tolist()) <= _ATOMIC_NUMBERS:
             raise ValueError("atomic numbers or masses are wrong")
         if file[layout.RUNS].dtype.names != layout.RUN_FIELDS.names:
@@ -170,63 +168,7 @@ def reserve(file: h5py.File, size: int) -> None:
         os.posix_fallocate(file.id.get_vfd_handle(), file.id.get_filesize(), size)
 
 
-def committed(file: h5py.File) -> int:
-    """Count the frames that were written completely."""
-    return int(file[layout.COMMITTED][()])
-
-
-def truncate(file: h5py.File, count: int) -> None:
-    """Drop everything beyond the first ``count`` frames."""
-    # The count goes first: a kill in between must not leave it above what there is.
-    file[layout.COMMITTED][()] = count
-    file.flush()
-    for data in (*growing(file).values(), file[layout.CHECKSUMS]):
-        data.resize(count, axis=0)
-    file.flush()
-
-
 def force_factor(file: h5py.File) -> float:
     """Return what one eV/Å is in the file's force unit; 1 if it holds no forces."""
     path = f"{layout.PARTICLES}/force/value"
     return layout.FORCE_FACTORS[file[path].attrs["unit"]] if path in file else 1.0
-
-
-def growing(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Return the datasets with one entry a frame, in the order in which checksums run over them."""
-    columns = {path: file[path] for path in file[layout.CHECKSUMS].attrs["elements"]}
-    for path, data in columns.items():
-        if not isinstance(data, h5py.Dataset):
-            raise TypeError(f"/{path} is no dataset")
-    return columns
-
-
-def checksum(entries: Iterable[NDArray[Any]]) -> int:
-    """CRC32 over one frame's entries, as they are stored."""
-    value = 0
-    for entry in entries:
-        value = zlib.crc32(entry.tobytes(), value)
-    return value
-
-
-def verify(file: h5py.File, frames: Iterable[int]) -> None:
-    """Compare frames with their checksums.
-
-    Raises
-    ------
-    TrajectoryError
-        Naming the first frame that differs or cannot be read.
-    """
-    datasets = growing(file)
-    checksums = file[layout.CHECKSUMS]
-    for frame in frames:
-        try:
-            same = checksum(data[frame] for data in datasets.values()) == checksums[frame]
-        except (OSError, ValueError, IndexError):
-            same = False
-        if not same:
-            raise TrajectoryError(
-                f"{file.filename}: frame {frame} differs from its checksum, so the file was "
-                "damaged after it was written; frames before it can still be read",
-                path=Path(file.filename),
-                frame=frame,
-            )

@@ -28,6 +28,7 @@ PARAMETERS = "parameters/md_gie"
 STEP = f"{PARTICLES}/position/step"
 TIME = f"{PARTICLES}/position/time"
 BOX = f"{PARTICLES}/box"
+FINE = "md_gie/observables"  # readers take any series below /observables for one of frames
 COMMITTED = "md_gie/n_committed"
 CHECKSUMS = "md_gie/crc32"
 RUNS = "md_gie/runs"
@@ -40,7 +41,26 @@ FORCE_FACTORS = {"kJ mol-1 Angstrom-1": EV_KJ_MOL, "eV Angstrom-1": 1.0}
 LIBRARY_VERSIONS = ("earliest", "v110")
 
 _LARGEST_CHUNK = 4 * 2**20  # bytes
+FRAMES = "frames"
+STREAMS = (FRAMES, "velocity", "force", "observables")
+"""Names of the groups of datasets that may have cadences of their own."""
+
 RUN_FIELDS = np.dtype([("start_step", "i8"), ("time", "S32"), ("version", "S32")])
+
+
+def stream_home(stream: str) -> str:
+    """Group of a stream's count and checksums."""
+    return "md_gie" if stream == FRAMES else f"md_gie/streams/{stream}"
+
+
+def step_path(stream: str) -> str:
+    """Dataset of a stream's step numbers."""
+    return {FRAMES: STEP, "observables": f"{FINE}/step"}.get(stream, f"{PARTICLES}/{stream}/step")
+
+
+def time_path(stream: str) -> str:
+    """Dataset of a stream's times."""
+    return f"{step_path(stream).removesuffix('step')}time"
 
 
 @dataclass(frozen=True)
@@ -91,7 +111,13 @@ class TrajectoryOptions:
     ----------
     observables : tuple of Observable
     velocities, forces : bool
-        Whether frames carry them.
+        Whether the file has them.
+    frames_every : int, optional
+        Only steps that are multiples of it make frames; any step, if left out.
+    velocities_every, forces_every : int, optional
+        Cadence of their own, with steps and times of their own; with every frame, if left out.
+    observables_every : int, optional
+        Keep observables at these steps besides those of frames.
     position_dtype : {"f4", "f8"}
         Velocities and forces are always ``f4``.
     force_unit : str
@@ -107,11 +133,31 @@ class TrajectoryOptions:
     observables: tuple[Observable, ...] = ()
     velocities: bool = True
     forces: bool = True
+    frames_every: int | None = None
+    velocities_every: int | None = None
+    forces_every: int | None = None
+    observables_every: int | None = None
     position_dtype: Literal["f4", "f8"] = "f4"
     force_unit: str = "kJ mol-1 Angstrom-1"
     species_series: bool = True
     compression: Literal["gzip"] | None = None
     fsync: bool = False
+
+    def cadences(self) -> dict[str, int]:
+        """Return the cadence of each stream of the file; 0 where the writer's caller decides."""
+        own = {
+            FRAMES: self.frames_every or 0,
+            "velocity": self.velocities_every if self.velocities else None,
+            "force": self.forces_every if self.forces else None,
+            "observables": self.observables_every if self.observables else None,
+        }
+        found = {stream: every for stream, every in own.items() if every is not None}
+        # Data that come with every frame share the steps and times of frames.
+        return {
+            stream: every
+            for stream, every in found.items()
+            if stream == FRAMES or every != self.frames_every
+        }
 
 
 @dataclass(frozen=True)
@@ -149,6 +195,7 @@ class Element:
     unit: str | None
     chunk: tuple[int, ...]
     compression: str | None = None
+    stream: str = FRAMES
 
     @property
     def frame_bytes(self) -> int:
@@ -158,21 +205,23 @@ class Element:
 
 def elements(n_atoms: int, options: TrajectoryOptions) -> tuple[Element, ...]:
     """Every growing dataset of a file, in the order in which checksums run over them."""
+    cadences = options.cadences()
 
     def per_atom(name: str, dtype: str, unit: str) -> Element:
         parts = math.ceil(n_atoms * 3 * np.dtype(dtype).itemsize / _LARGEST_CHUNK)
         chunk = (1, math.ceil(n_atoms / parts), 3)
+        stream = name if name in cadences else FRAMES
         path = f"{PARTICLES}/{name}/value"
-        return Element(path, (n_atoms, 3), dtype, unit, chunk, options.compression)
+        return Element(path, (n_atoms, 3), dtype, unit, chunk, options.compression, stream)
 
     # Chunks that fill gradually are rewritten, which a kill can tear if they are compressed:
     # only per-atom data, one frame a chunk, ever is.
-    table = [
-        Element(STEP, (), "i8", None, (1024,)),
-        Element(TIME, (), "f8", "fs", (1024,)),
-        Element(f"{BOX}/edges/value", (3, 3), "f8", "Angstrom", (256, 3, 3)),
-        per_atom("position", options.position_dtype, "Angstrom"),
-    ]
+    table = []
+    for stream in cadences:
+        table.append(Element(step_path(stream), (), "i8", None, (1024,), stream=stream))
+        table.append(Element(time_path(stream), (), "f8", "fs", (1024,), stream=stream))
+    table.append(Element(f"{BOX}/edges/value", (3, 3), "f8", "Angstrom", (256, 3, 3)))
+    table.append(per_atom("position", options.position_dtype, "Angstrom"))
     if options.velocities:
         table.append(per_atom("velocity", "f4", "Angstrom fs-1"))
     if options.forces:
@@ -180,10 +229,12 @@ def elements(n_atoms: int, options: TrajectoryOptions) -> tuple[Element, ...]:
     if options.species_series:
         path = f"{PARTICLES}/species/value"
         table.append(Element(path, (n_atoms,), "i2", None, (1, n_atoms)))
-    for item in options.observables:
-        chunk = (256 if item.shape else 1024, *item.shape)
-        path = f"{OBSERVABLES}/{item.name}/value"
-        table.append(Element(path, item.shape, "f8", item.unit, chunk))
+    places = {FRAMES: OBSERVABLES} | ({"observables": FINE} if "observables" in cadences else {})
+    for stream, group in places.items():
+        for item in options.observables:
+            chunk = (256 if item.shape else 1024, *item.shape)
+            path = f"{group}/{item.name}/value"
+            table.append(Element(path, item.shape, "f8", item.unit, chunk, stream=stream))
     return tuple(table)
 
 
@@ -216,10 +267,13 @@ def create_tree(file: h5py.File, header: TrajectoryHeader, options: TrajectoryOp
     for name, text in header.metadata.items():
         parameters.attrs[name] = text
 
-    file.create_dataset(COMMITTED, data=np.int64(0))
-    checksums = file.create_dataset(CHECKSUMS, (0,), "u4", maxshape=(None,), chunks=(1024,))
-    paths = [element.path for element in table]
-    checksums.attrs.create("elements", paths, dtype=h5py.string_dtype())
+    for stream, every in options.cadences().items():
+        home = file.require_group(stream_home(stream))
+        home.create_dataset("n_committed", data=np.int64(0))
+        checksums = home.create_dataset("crc32", (0,), "u4", maxshape=(None,), chunks=(1024,))
+        paths = [element.path for element in table if element.stream == stream]
+        checksums.attrs.create("elements", paths, dtype=h5py.string_dtype())
+        checksums.attrs["every"] = every
     file.create_dataset(RUNS, (0,), RUN_FIELDS, maxshape=(None,), chunks=(16,))
 
 
@@ -236,6 +290,7 @@ def _create_growing(file: h5py.File, element: Element) -> None:
     )
     if element.unit is not None:
         dataset.attrs["unit"] = element.unit
-    if not element.path.startswith(f"{PARTICLES}/position/"):
-        group = dataset.parent
-        group["step"], group["time"] = file[STEP], file[TIME]
+    group = dataset.parent
+    if dataset.name.endswith("/value") and "step" not in group:
+        steps, times = step_path(element.stream), time_path(element.stream)
+        group["step"], group["time"] = file[steps], file[times]

@@ -10,6 +10,7 @@ import numpy as np
 
 from md_gie.trajectory import files, layout
 from md_gie.trajectory.layout import Frame, TrajectoryHeader
+from md_gie.trajectory.streams import streams_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +40,17 @@ class H5MDReader:
     Notes
     -----
     A sequence of :class:`Frame`: ``len``, indexing (negative too) and iteration; usable as a
-    context manager. Data beyond the last commit of a killed writer are not shown.
+    context manager. A frame has velocities and forces if there are some of its step. Data beyond
+    the last commit of a killed writer are not shown.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._file = files.open_file(self.path, "r")
-        self._force_path = f"{layout.PARTICLES}/force/value"
         try:
             with files.reading(self.path):
-                self._count = files.committed(self._file)
+                self._streams = streams_of(self._file)
+                self._count = self._streams[layout.FRAMES].count
                 self._force_factor = files.force_factor(self._file)
                 self.header = self._read_header()
                 group = self._file.get(layout.OBSERVABLES, {})
@@ -65,16 +67,17 @@ class H5MDReader:
             raise IndexError(f"frame {index} of {self._count}")
         index %= self._count
         file = self._file
-        forces = self._optional(self._force_path, index)
+        step = int(file[layout.STEP][index])
+        forces = self._optional("force", index, step)
         if forces is not None:
             forces = forces.astype(np.float64) / self._force_factor
         group = layout.OBSERVABLES
         return Frame(
-            step=int(file[layout.STEP][index]),
+            step=step,
             time_fs=float(file[layout.TIME][index]),
             cell=file[f"{layout.BOX}/edges/value"][index],
             positions=file[f"{layout.PARTICLES}/position/value"][index],
-            velocities=self._optional(f"{layout.PARTICLES}/velocity/value", index),
+            velocities=self._optional("velocity", index, step),
             forces=forces,
             observables={name: file[f"{group}/{name}/value"][index] for name in self.observables},
         )
@@ -95,6 +98,27 @@ class H5MDReader:
         values: NDArray[np.float64] = self._file[f"{layout.OBSERVABLES}/{name}/value"][: len(self)]
         return values
 
+    def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
+        """One observable at every step at which it was written.
+
+        Returns
+        -------
+        steps : (F,) int64
+        times_fs : (F,) float64
+        values : (F, ...) float64, in the unit that ``observables`` names
+
+        Raises
+        ------
+        KeyError
+            If the file does not hold it.
+        """
+        frames = self.observable(name)
+        fine = self._streams.get("observables")
+        if fine is None:
+            return self.steps, self.times_fs, frames
+        values = self._file[f"{layout.FINE}/{name}/value"][: fine.count]
+        return fine.steps, fine.times_fs, values
+
     @property
     def steps(self) -> NDArray[np.int64]:
         """Step numbers of all frames, (F,) int64."""
@@ -106,6 +130,12 @@ class H5MDReader:
         """Times of all frames, (F,) float64, fs."""
         times: NDArray[np.float64] = self._file[layout.TIME][: len(self)]
         return times
+
+    @property
+    def cells(self) -> NDArray[np.float64]:
+        """Lattice vectors of all frames in rows, (F, 3, 3) float64, Å."""
+        cells: NDArray[np.float64] = self._file[f"{layout.BOX}/edges/value"][: len(self)]
+        return cells
 
     @property
     def summaries(self) -> list[dict[str, Any]]:
@@ -141,7 +171,8 @@ class H5MDReader:
         TrajectoryError
             Naming the first frame that differs.
         """
-        files.verify(self._file, range(len(self)))
+        for stream in self._streams.values():
+            stream.verify(range(stream.count))
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
@@ -153,8 +184,18 @@ class H5MDReader:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _optional(self, path: str, index: int) -> NDArray[Any] | None:
-        return self._file[path][index] if path in self._file else None
+    def _optional(self, name: str, index: int, step: int) -> NDArray[Any] | None:
+        path = f"{layout.PARTICLES}/{name}/value"
+        if path not in self._file:
+            return None
+        stream = self._streams.get(name)
+        if stream is not None:
+            place = int(np.searchsorted(stream.steps, step))
+            if place == stream.count or stream.steps[place] != step:
+                return None
+            index = place
+        values: NDArray[Any] = self._file[path][index]
+        return values
 
     def _read_header(self) -> TrajectoryHeader:
         parameters = self._file[layout.PARAMETERS]

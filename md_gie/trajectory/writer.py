@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,6 +15,7 @@ import numpy as np
 
 from md_gie.errors import TrajectoryError
 from md_gie.trajectory import files, layout
+from md_gie.trajectory.streams import Stream, streams_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,21 +48,15 @@ class H5MDWriter:
 
     def __init__(self, file: h5py.File, *, fsync: bool = False) -> None:
         self.path = Path(file.filename).resolve()
-        self.n_committed = files.committed(file)
         self._file = file
-        self._datasets = files.growing(file)
-        self._checksums = file[layout.CHECKSUMS]
+        self._streams = streams_of(file)
+        self.n_committed = self._streams[layout.FRAMES].count
         self._fsync = fsync
-        self._buffer: list[list[np.ndarray[Any, Any]]] = []
+        self._buffers: dict[str, list[list[np.ndarray[Any, Any]]]] = {}
         self._species = np.asarray(file[f"{layout.PARAMETERS}/numbers"][()])
         self._force_factor = files.force_factor(file)
-        self._frame_bytes = sum(
-            data.dtype.itemsize * math.prod(data.shape[1:]) for data in self._datasets.values()
-        )
-        self._chunk_bytes = sum(
-            data.dtype.itemsize * math.prod(data.chunks) for data in self._datasets.values()
-        )
-        self._capacity = max(1, min(_BUFFER_BYTES // self._frame_bytes, _MOST_BUFFERED))
+        self._waiting_bytes = 0
+        self._waiting_entries = 0
         files.claim(self.path)
 
     @classmethod
@@ -129,40 +123,46 @@ class H5MDWriter:
         files.refuse_second_writer(path)
         file = files.open_file(path, "r+")
         try:
-            count = files.committed(file)
-            files.verify(file, range(max(0, count - _MOST_BUFFERED), count))
-            steps = file[layout.STEP][:count]
-            if last_step is not None:
-                count = int(np.searchsorted(steps, last_step, side="right"))
-            files.truncate(file, count)
+            streams = streams_of(file)
+            counts = {name: stream.count for name, stream in streams.items()}
+            for name, stream in streams.items():
+                stream.verify(range(max(0, counts[name] - _MOST_BUFFERED), counts[name]))
+                if last_step is not None:
+                    counts[name] = int(np.searchsorted(stream.steps, last_step, side="right"))
+            start = _last_step(streams) if last_step is None else last_step
+            # Counts go first: a kill in between must not leave one above what there is.
+            for name, stream in streams.items():
+                stream.set_count(counts[name])
+            file.flush()
+            for name, stream in streams.items():
+                stream.shorten(counts[name])
+            file.flush()
         except BaseException:
             file.close()
             raise
         writer = cls(file, fsync=fsync)
-        start = int(steps[count - 1]) if last_step is None and count else last_step
-        writer._record_run(start_step=start or 0)
+        writer._record_run(start_step=start)
         return writer
 
+    def due(self, step: int) -> frozenset[str]:
+        """Streams that have an entry of a step: ``frames``, and those with their own cadence."""
+        return frozenset(name for name, stream in self._streams.items() if stream.is_due(step))
+
     def append(self, frame: Frame) -> None:
-        """Add a frame; it is safe once :meth:`commit` has run, which a full buffer triggers.
+        """Add what is due of a frame; it is safe once :meth:`commit` has run, or a buffer is full.
 
         Raises
         ------
         TrajectoryError
             If the frame lacks what the file holds, has another shape, or the disk is full.
         """
-        entries = []
-        for path, data in self._datasets.items():
-            entry = np.asarray(self._entry(path, frame), dtype=data.dtype)
-            if entry.shape != data.shape[1:]:
-                raise TrajectoryError(
-                    f"{self.path}: /{path} holds entries of shape {data.shape[1:]} and the frame "
-                    f"of step {frame.step} has {entry.shape}",
-                    step=frame.step,
-                )
-            entries.append(entry.copy())
-        self._buffer.append(entries)
-        if len(self._buffer) >= self._capacity:
+        made = {name: self._entries(self._streams[name], frame) for name in self.due(frame.step)}
+        for name, entries in made.items():
+            self._buffers.setdefault(name, []).append(entries)
+            self._waiting_bytes += self._streams[name].frame_bytes
+            self._waiting_entries = max(self._waiting_entries, len(self._buffers[name]))
+        largest = sum(self._streams[name].frame_bytes for name in made)
+        if self._waiting_bytes + largest > _BUFFER_BYTES or self._waiting_entries >= _MOST_BUFFERED:
             self.commit()
 
     def commit(self) -> int:
@@ -171,33 +171,30 @@ class H5MDWriter:
         Raises
         ------
         TrajectoryError
-            If the disk is full or fails; the frames committed before stay readable.
+            If the disk is full or fails; what was committed before stays readable.
         """
-        if not self._buffer:
+        if not self._buffers:
             return self.n_committed
-        first, last = self.n_committed, self.n_committed + len(self._buffer)
-        size = self._frame_bytes * len(self._buffer) + self._chunk_bytes + _METADATA_BYTES
+        filled = {self._streams[name]: entries for name, entries in self._buffers.items()}
+        size = self._waiting_bytes + sum(stream.chunk_bytes for stream in filled)
         try:
-            files.reserve(self._file, size)
-            for column, data in enumerate(self._datasets.values()):
-                data.resize(last, axis=0)
-                data[first:last] = np.stack([entries[column] for entries in self._buffer])
-            self._checksums.resize(last, axis=0)
-            self._checksums[first:last] = [files.checksum(entries) for entries in self._buffer]
+            files.reserve(self._file, size + _METADATA_BYTES)
+            counts = {stream: stream.write(entries) for stream, entries in filled.items()}
             self._flush()
-            self._file[layout.COMMITTED][()] = last
+            for stream, count in counts.items():
+                stream.set_count(count)
             self._flush()
         except (OSError, RuntimeError) as error:
             with contextlib.suppress(TrajectoryError):
                 self._abandon()
             raise TrajectoryError(
-                f"{self.path}: writing frames {first} to {last - 1} failed ({error}); "
-                f"the {first} frames committed before are intact",
-                n_committed=first,
+                f"{self.path}: writing after frame {self.n_committed - 1} failed ({error}); "
+                f"the {self.n_committed} frames committed before are intact",
+                n_committed=self.n_committed,
             ) from error
-        self.n_committed = last
-        self._buffer.clear()
-        return last
+        self.n_committed = counts.get(self._streams[layout.FRAMES], self.n_committed)
+        self._forget()
+        return self.n_committed
 
     def record_summary(self, summary: Mapping[str, Any]) -> None:
         """Commit, and keep what this process made of its part of the run.
@@ -227,24 +224,37 @@ class H5MDWriter:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _entries(self, stream: Stream, frame: Frame) -> list[np.ndarray[Any, Any]]:
+        entries = []
+        for path, data in stream.datasets.items():
+            entry = np.asarray(self._entry(path, frame), dtype=data.dtype)
+            if entry.shape != data.shape[1:]:
+                raise TrajectoryError(
+                    f"{self.path}: /{path} holds entries of shape {data.shape[1:]} and the frame "
+                    f"of step {frame.step} has {entry.shape}",
+                    step=frame.step,
+                )
+            entries.append(entry.copy())
+        return entries
+
     def _entry(self, path: str, frame: Frame) -> Any:
-        if path.startswith(layout.OBSERVABLES):
-            name = path.split("/")[-2]
-            if name in frame.observables:
-                return frame.observables[name]
-        elif path == f"{layout.PARTICLES}/species/value":
-            return self._species
-        elif path == f"{layout.PARTICLES}/force/value":
-            if frame.forces is not None:
-                return np.multiply(frame.forces, self._force_factor, dtype=np.float64)
+        group, name = path.split("/")[-2:]
+        if name in ("step", "time"):
+            return frame.step if name == "step" else frame.time_fs
+        if path.startswith((layout.OBSERVABLES, layout.FINE)):
+            value = frame.observables.get(group)
+        elif group == "species":
+            value = self._species
+        elif group == "force" and frame.forces is not None:
+            value = np.multiply(frame.forces, self._force_factor, dtype=np.float64)
         else:
-            value = getattr(frame, _FRAME_FIELDS[path])
-            if value is not None:
-                return value
-        raise TrajectoryError(
-            f"{self.path} holds /{path} and the frame of step {frame.step} has none",
-            step=frame.step,
-        )
+            value = getattr(frame, _FRAME_FIELDS[group])
+        if value is None:
+            raise TrajectoryError(
+                f"{self.path} holds /{path} and the frame of step {frame.step} has none",
+                step=frame.step,
+            )
+        return value
 
     def _record_run(self, *, start_step: int) -> None:
         runs = self._file[layout.RUNS]
@@ -258,8 +268,12 @@ class H5MDWriter:
         if self._fsync:
             os.fsync(self._file.id.get_vfd_handle())
 
+    def _forget(self) -> None:
+        self._buffers.clear()
+        self._waiting_bytes = self._waiting_entries = 0
+
     def _abandon(self) -> None:
-        self._buffer.clear()
+        self._forget()
         files.release(self.path)
         try:
             self._file.close()
@@ -268,9 +282,12 @@ class H5MDWriter:
 
 
 _FRAME_FIELDS = {
-    layout.STEP: "step",
-    layout.TIME: "time_fs",
-    f"{layout.BOX}/edges/value": "cell",
-    f"{layout.PARTICLES}/position/value": "positions",
-    f"{layout.PARTICLES}/velocity/value": "velocities",
+    "edges": "cell",
+    "position": "positions",
+    "velocity": "velocities",
+    "force": "forces",
 }
+
+
+def _last_step(streams: dict[str, Stream]) -> int:
+    return max((int(stream.steps[-1]) for stream in streams.values() if stream.count), default=0)
