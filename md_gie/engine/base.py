@@ -1,11 +1,12 @@
 """What drivers and bridges see of a potential: the engine protocol and its result."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from md_gie.model.halo import Halo
 from md_gie.neighbors import Edges
 
 
@@ -47,4 +48,25 @@ class Engine(Protocol):
 
     def evaluate(self, types: Tensor, edges: Edges, *, atomic_virials: bool = False) -> Evaluation:
         """Energy, forces and virial for types (N,) and the edges of one configuration."""
+        ...
+
+
+@runtime_checkable
+class SharedEngine(Engine, Protocol):
+    """An engine of which several processes can evaluate a part of one configuration each."""
+
+    @property
+    def reach(self) -> int:
+        """Number of cutoffs over which an atom's energy depends on others."""
+        ...
+
+    def evaluate(
+        self,
+        types: Tensor,
+        edges: Edges,
+        *,
+        atomic_virials: bool = False,
+        halo: Halo | None = None,
+    ) -> Evaluation:
+        """Energy of the halo's own atoms and what follows from it; see the eager engine."""
         ...

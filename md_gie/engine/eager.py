@@ -1,6 +1,7 @@
 """Eager engine: one model, evaluated operation by operation on a CPU or GPU."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from md_gie.engine.derivatives import (
 )
 from md_gie.errors import SimulationError, StructureError
 from md_gie.model import DPA4
+from md_gie.model.halo import Halo
 from md_gie.ops import Edges
 from md_gie.structure import symbols_of
 
@@ -71,7 +73,19 @@ class EagerEngine:
         types = [self._type_of[symbol] for symbol in symbols]
         return torch.tensor(types, dtype=torch.int64, device=self.device)
 
-    def evaluate(self, types: Tensor, edges: Edges, *, atomic_virials: bool = False) -> Evaluation:
+    @property
+    def reach(self) -> int:
+        """Number of cutoffs over which an atom's energy depends on others."""
+        return len(self.model.blocks) + 1
+
+    def evaluate(
+        self,
+        types: Tensor,
+        edges: Edges,
+        *,
+        atomic_virials: bool = False,
+        halo: Halo | None = None,
+    ) -> Evaluation:
         r"""Evaluate energy, forces and virial of one configuration.
 
         Forces are the exact negative gradient of the returned energy; an edge longer than
@@ -85,6 +99,9 @@ class EagerEngine:
             Connectivity and vectors, on the engine's device.
         atomic_virials : bool
             Also give each atom's share of the virial.
+        halo : Halo, optional
+            Where other processes have a part in the configuration: the energy is that of own atoms;
+            rows of copies in forces and atomic virials belong to their owners, who must add them.
 
         Returns
         -------
@@ -102,10 +119,13 @@ class EagerEngine:
         J. Chem. Phys. 131, 154107 (2009), doi:10.1063/1.3245303.
         """
         leaf = edges.vectors.detach().to(self.dtype, copy=True).requires_grad_()
-        with torch.enable_grad():
-            energies = self.model(types, edges, leaf)
+        with torch.enable_grad(), _same_thread(halo):
+            energies = self.model(types, edges, leaf, halo)
+            if halo is not None:
+                energies = energies[: halo.n_own]
             energy = energies.sum()
-            if edges.n_edges:
+            if edges.n_edges or halo is not None:
+                # Without edges, too: other processes wait for what the exchanges send back.
                 (gradient,) = torch.autograd.grad(energy, leaf)
             else:
                 gradient = torch.zeros_like(leaf)
@@ -121,8 +141,16 @@ class EagerEngine:
         )
 
 
+def _same_thread(halo: Halo | None) -> AbstractContextManager[object]:
+    """Keep the backward pass, and with it the exchanges, in the thread that calls."""
+    if halo is None:
+        return nullcontext()
+    return torch.autograd.set_multithreading_enabled(False)
+
+
 def _check_finite(name: str, energies: Tensor, forces: Tensor) -> None:
-    bad = ~(torch.isfinite(energies) & torch.isfinite(forces).all(1))
+    bad = ~torch.isfinite(forces).all(1)
+    bad[: energies.shape[0]] |= ~torch.isfinite(energies)
     if bool(bad.any()):
         atoms = bad.nonzero().flatten().tolist()
         raise SimulationError(

@@ -1,5 +1,6 @@
 """One interaction block: SO(2) convolution, then feed-forward networks, each with its norms."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
@@ -64,11 +65,23 @@ class InteractionBlock:
             post_network=[norm(post_ffn, f"post_ffn_norms.{i}") for i in numbers],
         )
 
-    def __call__(self, f: BlockWeights, x: Tensor, geometry: EdgeGeometry) -> Tensor:
-        """Update the node state (D', N, C); rows above the block's degree are dropped."""
+    def __call__(
+        self,
+        f: BlockWeights,
+        x: Tensor,
+        geometry: EdgeGeometry,
+        exchange: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Update the node state (D', N, C); rows above the block's degree are dropped.
+
+        With ``exchange``, the state is of own atoms alone; see :class:`md_gie.model.halo.Halo`.
+        """
         x = x[: (self.degree + 1) ** 2]
         y = x if f.pre_convolution is None else self.norm(f.pre_convolution, x)
-        y = self.convolution(f.convolution, y, geometry)
+        if exchange is None:
+            y = self.convolution(f.convolution, y, geometry)
+        else:
+            y = self.convolution(f.convolution, exchange(y), geometry)[:, : x.shape[1]]
         x = x + (y if f.post_convolution is None else self.residual_norm(f.post_convolution, y))
         for i, network in enumerate(self.networks):
             before, after = f.pre_network[i], f.post_network[i]

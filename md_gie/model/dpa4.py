@@ -10,6 +10,7 @@ from md_gie.model.config import DPA4Config
 from md_gie.model.embedding import Embedding, EmbeddingWeights
 from md_gie.model.geometry import Geometry, GeometryWeights
 from md_gie.model.gie import GeometricInitialEmbedding, GIEWeights
+from md_gie.model.halo import Halo
 from md_gie.model.inventory import FLOAT64_PARAMETERS, parameter_shapes
 from md_gie.model.radial import fold_last_layer
 from md_gie.model.readout import Readout, ReadoutWeights
@@ -103,7 +104,9 @@ class DPA4(nn.Module):
         self._constants.clear()
         return self.eval().requires_grad_(False)
 
-    def forward(self, types: Tensor, edges: Edges, vectors: Tensor) -> Tensor:
+    def forward(
+        self, types: Tensor, edges: Edges, vectors: Tensor, halo: Halo | None = None
+    ) -> Tensor:
         """Atomic energies of one configuration, or of several side by side.
 
         Parameters
@@ -114,18 +117,25 @@ class DPA4(nn.Module):
             Connectivity; its own vectors are not read.
         vectors : (E, 3) floating, Å
             Edge vectors in the network's dtype: the leaf of differentiation.
+        halo : Halo, optional
+            Where other processes have a part in the configuration.
 
         Returns
         -------
         (N,) float64, eV
+            With a halo that exchanges features, of own atoms alone; with another one, the energies
+            of the copies mean nothing.
         """
         f = self._frozen if self._frozen is not None else self.fold()
         geometry = self.geometry(f.geometry, types, edges, vectors, fused=self._fused)
         scalars = self.embedding(f.embedding, types, geometry)
         x = self.gie(f.gie, scalars, geometry)
+        exchange = None if halo is None else halo.exchange
+        if halo is not None and exchange is not None:
+            x = x[:, : halo.n_own]
         for block, weights in zip(self.blocks, f.blocks, strict=True):
-            x = block(weights, x, geometry)
-        return self.readout(f.readout, x, types)
+            x = block(weights, x, geometry, exchange)
+        return self.readout(f.readout, x, types[: x.shape[1]])
 
 
 def _register(root: nn.Module, name: str, value: Tensor) -> None:
