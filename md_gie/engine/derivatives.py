@@ -8,8 +8,8 @@ from md_gie.ops.edges import Edges
 
 def forces_from_edges(gradient: Tensor, edges: Edges) -> Tensor:
     """Sum ``dE/d vector`` (E, 3) to forces (N, 3): over destinations, minus over sources."""
-    received = segment_sum(gradient, edges.row_ptr)
-    sent = segment_sum(gradient.index_select(0, edges.source_order), edges.source_ptr)
+    received: Tensor = segment_sum(gradient, edges.row_ptr)
+    sent: Tensor = segment_sum(gradient, edges.source_ptr, edges.source_order)
     return received - sent
 
 
@@ -22,6 +22,6 @@ def virial_from_edges(gradient: Tensor, vectors: Tensor) -> Tensor:
 def atomic_virials_from_edges(gradient: Tensor, edges: Edges) -> Tensor:
     """Sum per-atom virials (N, 3, 3): half of each edge's share for either of its atoms."""
     share = -0.5 * gradient.unsqueeze(2) * edges.vectors.unsqueeze(1)
-    received = segment_sum(share, edges.row_ptr)
-    sent = segment_sum(share.index_select(0, edges.source_order), edges.source_ptr)
+    received: Tensor = segment_sum(share, edges.row_ptr)
+    sent: Tensor = segment_sum(share, edges.source_ptr, edges.source_order)
     return received + sent

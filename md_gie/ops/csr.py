@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from md_gie.ops import launch
+
 
 def sum_rows(values: Tensor, row_ptr: Tensor, row: Tensor) -> Tensor:
     """Sum edge values over the edges of each row.
@@ -56,24 +58,41 @@ def sum_sources(values: Tensor, src: Tensor, source_ptr: Tensor, source_order: T
     return out
 
 
-def segment_sum(values: Tensor, row_ptr: Tensor) -> Tensor:
-    """Sum (E, ...) over rows to (N, ...) in edge order, without a derivative of its own."""
+@torch.library.custom_op("md_gie::segment_sum", mutates_args=())
+def segment_sum(values: Tensor, row_ptr: Tensor, order: Tensor | None = None) -> Tensor:
+    """Sum (E, ...) over rows to (N, ...), without a derivative of its own.
+
+    Entries are taken in the order given by the permutation ``order``, or as they come; those from
+    ``row_ptr[N]`` on count nowhere.
+    """
     n_rows = row_ptr.shape[0] - 1
     if values.numel() == 0 or n_rows == 0:
         return values.new_zeros(n_rows, *values.shape[1:])
     flat = values.reshape(values.shape[0], -1)
-    # Offsets past the last row would be read as one more segment: the kernel wants exactly N + 1.
-    out = torch.segment_reduce(
-        flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0, unsafe=True
-    )
+    if launch.is_served(values):
+        from md_gie.ops import triton_csr
+
+        out = triton_csr.segment_sum(flat, row_ptr, order)
+    else:
+        flat = flat if order is None else flat.index_select(0, order)
+        # Offsets past the last row would be read as one more segment: it wants exactly N + 1.
+        out = torch.segment_reduce(
+            flat, "sum", offsets=row_ptr.long(), axis=0, initial=0.0, unsafe=True
+        )
     return out.reshape(n_rows, *values.shape[1:])
+
+
+@segment_sum.register_fake
+def _(values: Tensor, row_ptr: Tensor, order: Tensor | None = None) -> Tensor:
+    return values.new_empty(row_ptr.shape[0] - 1, *values.shape[1:])
 
 
 class _SumRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, row_ptr: Tensor, row: Tensor) -> Tensor:
         ctx.save_for_backward(row_ptr, row)
-        return segment_sum(values, row_ptr)
+        out: Tensor = segment_sum(values, row_ptr)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -106,7 +125,8 @@ class _SumSources(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, src: Tensor, ptr: Tensor, order: Tensor) -> Tensor:
         ctx.save_for_backward(src, ptr, order)
-        return segment_sum(values.index_select(0, order), ptr)
+        out: Tensor = segment_sum(values, ptr, order)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from md_gie.ops.attention import cpu, reference
+from md_gie.ops import launch
+from md_gie.ops.attention import grouped, reference
 from md_gie.ops.edges import Edges
 
 
@@ -42,7 +43,11 @@ def attention_weights(
     -------
     (E, F, A) floating
     """
-    served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
-    if fused and served:
-        return cpu.attention_weights(query, key, bias, envelope, offset, edges)
+    compiled = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
+    if fused and (compiled or launch.is_served(query)):
+        weights: Tensor = grouped.attention_weights(
+            query.flatten(1, 2), key.flatten(1, 2), bias.flatten(1), envelope, offset.flatten(),
+            edges.row_ptr, edges.src, edges.dst, edges.source_ptr, edges.source_order,
+        )  # fmt: skip
+        return weights.reshape(bias.shape)
     return reference.attention_weights(query, key, bias, envelope, offset, edges)

@@ -3,7 +3,9 @@
 import torch
 from torch import Tensor
 
-from md_gie.ops.gate import cpu, reference
+from md_gie.ops import launch
+from md_gie.ops.gate import fused as fused_operator
+from md_gie.ops.gate import reference
 
 
 def gated_residual(
@@ -28,7 +30,7 @@ def gated_residual(
     list of (F, E, S nl Cf)
     """
     x = streams[0]
-    served = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
-    if fused and served and len(streams) == 2:
-        return cpu.gated_residual(streams, mixed, gate)
+    compiled = x.device.type == "cpu" or launch.is_served(x)
+    if fused and compiled and x.dtype in (torch.float32, torch.float64) and len(streams) == 2:
+        return fused_operator.gated_residual(streams, mixed, gate)
     return reference.gated_residual(streams, mixed, gate)

@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
+from md_gie.ops import launch
 from md_gie.ops.edges import Edges
-from md_gie.ops.rotation import cpu, reference
+from md_gie.ops.rotation import packed as fused
+from md_gie.ops.rotation import reference
 
 
 def pack_frames(frames: list[Tensor]) -> Tensor:
@@ -12,14 +14,11 @@ def pack_frames(frames: list[Tensor]) -> Tensor:
     return torch.cat([frame.flatten(1) for frame in frames[1:]], dim=1)
 
 
-def is_fused(nodes: Tensor, frames: list[Tensor], order: int) -> bool:
+def is_fused(tensor: Tensor, frames: list[Tensor], order: int) -> bool:
     """Whether the fused kernels serve this device, dtype and order."""
-    return (
-        nodes.device.type == "cpu"
-        and nodes.dtype in (torch.float32, torch.float64)
-        and order == 1
-        and len(frames) > 1
-    )
+    compiled = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    served = compiled or (launch.is_served(tensor) and tensor.dtype != torch.bfloat16)
+    return served and order == 1 and len(frames) > 1
 
 
 def rotate_in(
@@ -64,7 +63,10 @@ def rotate_in(
         One tensor per order m: S is 1 for m = 0 and 2 (-m, +m) above, nl the degrees m..L.
     """
     if packed is not None and mode != "channel" and is_fused(nodes, frames, order):
-        return cpu.rotate_in(nodes, packed, radial, basis, edges, n_focus)
+        y0, y1 = fused.rotate_in(
+            nodes, packed, radial, basis, edges.src, edges.source_ptr, edges.source_order, n_focus
+        )
+        return [y0.flatten(2), y1.flatten(2)]
     features = reference.rotate_in(nodes, frames, edges, order)
     return reference.to_streams(reference.modulate(features, radial, basis, mode), n_focus)
 
@@ -81,7 +83,12 @@ def rotate_out(
     Arguments and result as in :func:`md_gie.ops.rotation.reference.rotate_out`; ``packed`` as in
     :func:`rotate_in`.
     """
-    single_head = weights.shape[2] == 1
-    if packed is not None and single_head and is_fused(weights, frames, len(streams) - 1):
-        return cpu.rotate_out(streams, weights.squeeze(2), packed, edges)
+    served = packed is not None and is_fused(weights, frames, len(streams) - 1)
+    if packed is not None and served and (weights.is_cuda or weights.shape[2] == 1):
+        n_focus, n_edges, columns = streams[0].shape
+        degrees = len(frames)
+        y0 = streams[0].reshape(n_focus, n_edges, degrees, columns // degrees)
+        y1 = streams[1].reshape(n_focus, n_edges, 2, degrees - 1, columns // degrees)
+        out: Tensor = fused.rotate_out(y0, y1, weights.flatten(1), packed, edges.row_ptr)
+        return out
     return reference.rotate_out(streams, weights, frames, edges)

@@ -25,7 +25,7 @@ def zonal_scatter_backward(
 ) -> tuple[Tensor, Tensor]:
     """Gradients for ``coupling`` and ``radial`` of :func:`zonal_scatter`."""
     offset, slot_of_row = _slots(coupling, radial)
-    d_coupling = torch.empty(coupling.shape, dtype=coupling.dtype)
+    d_coupling = torch.zeros(coupling.shape, dtype=coupling.dtype)
     d_radial = torch.zeros(radial.shape, dtype=radial.dtype)
     inputs = (grad, coupling, radial, row_ptr, slot_of_row, offset)
     run_kernel(backward, split_rows(row_ptr), inputs, [d_coupling, d_radial])

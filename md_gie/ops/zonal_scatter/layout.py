@@ -4,6 +4,9 @@ import math
 
 from torch import Tensor
 
+MAX_KERNEL_DEGREE = 7
+"""Largest degree of the Triton kernels: sums of all rows live in registers."""
+
 
 def max_degree(n_coupling_rows: int) -> int:
     """Largest degree L of a coupling with (L+1)² rows, or (L+1)² - 1 without the scalar row."""
@@ -12,6 +15,11 @@ def max_degree(n_coupling_rows: int) -> int:
         if not _has_scalar(n_coupling_rows)
         else (math.isqrt(n_coupling_rows) - 1)
     )
+
+
+def first_row(n_coupling_rows: int) -> int:
+    """Output row of the first coupling row: 0 with the scalar row among them, else 1."""
+    return 0 if _has_scalar(n_coupling_rows) else 1
 
 
 def degree_slices(coupling: Tensor, radial: Tensor) -> tuple[int, list[tuple[int, int, int]]]:
@@ -25,7 +33,7 @@ def degree_slices(coupling: Tensor, radial: Tensor) -> tuple[int, list[tuple[int
         Coupling rows ``begin:end`` of each degree and the radial slot that they multiply.
     """
     rows, slots = coupling.shape[1], radial.shape[1]
-    first = 0 if _has_scalar(rows) else 1
+    first = first_row(rows)
     slices = []
     for slot, degree in enumerate(range(first, max_degree(rows) + 1)):
         begin = degree * degree - first

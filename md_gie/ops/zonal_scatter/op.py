@@ -6,11 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from md_gie.ops import launch
 from md_gie.ops.zonal_scatter import cpu_kernels, reference
-from md_gie.ops.zonal_scatter.layout import check_arguments
+from md_gie.ops.zonal_scatter.layout import MAX_KERNEL_DEGREE, check_arguments, max_degree
 
 
-def zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
+def zonal_scatter(
+    coupling: Tensor, radial: Tensor, row_ptr: Tensor, *, fused: bool = True
+) -> Tensor:
     r"""Sum coupling times radial feature over the edges of each destination.
 
     .. math:: y_{n,(l,m),c} = \sum_{e \to n} B_{e,(l,m)}\, R_{e,l,c}
@@ -29,7 +32,11 @@ def zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
         Radial features of each degree that ``coupling`` has (L + 1 of them if the scalar row is
         among them), or one shared by all degrees.
     row_ptr : (N+1,) int32 or int64
-        Edges of destination ``i`` are ``row_ptr[i]:row_ptr[i+1]``.
+        Edges of destination ``i`` are ``row_ptr[i]:row_ptr[i+1]``; those from ``row_ptr[N]`` on are
+        padding, which adds nothing and has zero gradients.
+    fused : bool
+        Take the compiled kernels (numba on a CPU, Triton on a GPU) where they serve the input;
+        False keeps to plain PyTorch.
 
     Returns
     -------
@@ -47,58 +54,68 @@ def zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
     SO(3) Convolutions to SO(2), ICML 2023.
     """
     check_arguments(coupling, radial, row_ptr)
-    out: Tensor = _zonal_scatter(coupling, radial, row_ptr)
+    out: Tensor = _zonal_scatter(coupling, radial, row_ptr, fused)
     return out
 
 
 @torch.library.custom_op("md_gie::zonal_scatter", mutates_args=())
-def _zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
-    out: Tensor = _implementation(radial).zonal_scatter(coupling, radial, row_ptr)
+def _zonal_scatter(coupling: Tensor, radial: Tensor, row_ptr: Tensor, fused: bool = True) -> Tensor:
+    out: Tensor = _implementation(coupling, fused).zonal_scatter(coupling, radial, row_ptr)
     return out
 
 
 @torch.library.custom_op("md_gie::zonal_scatter_backward", mutates_args=())
 def _zonal_scatter_backward(
-    grad: Tensor, coupling: Tensor, radial: Tensor, row_ptr: Tensor
+    grad: Tensor, coupling: Tensor, radial: Tensor, row_ptr: Tensor, fused: bool = True
 ) -> tuple[Tensor, Tensor]:
-    implementation = _implementation(radial)
-    out: tuple[Tensor, Tensor] = implementation.zonal_scatter_backward(
+    out: tuple[Tensor, Tensor] = _implementation(coupling, fused).zonal_scatter_backward(
         grad, coupling, radial, row_ptr
     )
     return out
 
 
-def _implementation(tensor: Tensor) -> ModuleType:
+def _implementation(coupling: Tensor, fused: bool) -> ModuleType:
+    """Choose before anything compiles: what the kernels do not serve goes to plain PyTorch."""
+    if not fused:
+        return reference
+    if launch.is_served(coupling) and max_degree(coupling.shape[1]) <= MAX_KERNEL_DEGREE:
+        from md_gie.ops.zonal_scatter import gpu
+
+        return gpu
     # The compiled CPU kernels know the two dtypes of NumPy that a model runs in.
-    compiled = tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    compiled = coupling.device.type == "cpu" and coupling.dtype in (torch.float32, torch.float64)
     return cpu_kernels if compiled else reference
 
 
 @_zonal_scatter.register_fake
-def _(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> Tensor:
+def _(coupling: Tensor, radial: Tensor, row_ptr: Tensor, fused: bool = True) -> Tensor:
     rows = coupling.shape[1]
     d = rows if round(rows**0.5) ** 2 == rows else rows + 1
     return radial.new_empty(row_ptr.shape[0] - 1, d, radial.shape[2])
 
 
 @_zonal_scatter_backward.register_fake
-def _(grad: Tensor, coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> tuple[Tensor, Tensor]:
+def _(
+    grad: Tensor, coupling: Tensor, radial: Tensor, row_ptr: Tensor, fused: bool = True
+) -> tuple[Tensor, Tensor]:
     return coupling.new_empty(coupling.shape), radial.new_empty(radial.shape)
 
 
-def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.fused = inputs
+    ctx.save_for_backward(*tensors)
 
 
-def _first_order(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    return *_zonal_scatter_backward(grad, *ctx.saved_tensors), None
+def _first_order(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return *_zonal_scatter_backward(grad, *ctx.saved_tensors, ctx.fused), None, None
 
 
-def _second_order(ctx: Any, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+def _second_order(ctx: Any, u: Tensor, v: Tensor) -> tuple[Tensor | None, ...]:
     # The op is bilinear, so its second derivative is made of the same two ops.
     grad, coupling, radial, row_ptr = ctx.saved_tensors
-    d_grad = _zonal_scatter(u, radial, row_ptr) + _zonal_scatter(coupling, v, row_ptr)
-    return d_grad, *_zonal_scatter_backward(grad, u, v, row_ptr), None
+    left = _zonal_scatter(u, radial, row_ptr, ctx.fused)
+    right = _zonal_scatter(coupling, v, row_ptr, ctx.fused)
+    return left + right, *_zonal_scatter_backward(grad, u, v, row_ptr, ctx.fused), None, None
 
 
 _zonal_scatter.register_autograd(_first_order, setup_context=_save)
