@@ -22,6 +22,7 @@ PUBLIC = {
     "md_gie.model": ["DPA4", "DPA4Config", "load_model", "read_checkpoint", "write_checkpoint"],
     "md_gie.neighbors": ["Edges", "NeighborCache", "ReferenceState", "check_geometry"],
     "md_gie.ops": ["Edges", "zonal_scatter"],
+    "md_gie.report": ["write_report"],
     "md_gie.training": ["TrainingConfig", "TrainingResult", "read_config", "train_from_config"],
     "md_gie.trajectory": [
         "Frame", "H5MDReader", "H5MDWriter", "Observable", "Restart", "RestartFiles",
