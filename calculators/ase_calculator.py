@@ -17,7 +17,10 @@ from md_gie.errors import StructureError
 from md_gie.neighbors import NeighborCache
 from md_gie.structure import real_array
 
-_DEFAULTS = {"device": "auto", "dtype": "float32", "kernels": "auto", "skin": 0.5, "branch": None}
+_DEFAULTS = {
+    "device": "auto", "dtype": "float32", "kernels": "auto", "compile": False, "tf32": False,
+    "skin": 0.5, "branch": None,
+}  # fmt: skip
 _SETTINGS = ("model", *_DEFAULTS)
 _FLAT = 1e-9  # volume over the product of the edges, below which a cell has no volume
 
@@ -39,6 +42,10 @@ class GIECalculator(Calculator):
         float64 always.
     kernels : str
         ``auto``, ``triton`` or ``reference``.
+    compile : bool or str
+        False, True or ``graph``: see :func:`md_gie.load_potential`. Worth its minute for long runs.
+    tf32 : bool
+        Let a GPU multiply float32 matrices in TF32: faster and less exact.
     skin : float, Å
         Margin of the neighbor list: larger means rarer rebuilds, each step a little slower.
     branch : str, optional
@@ -96,6 +103,8 @@ class GIECalculator(Calculator):
         device: str = "auto",
         dtype: str = "float32",
         kernels: str = "auto",
+        compile: bool | str = False,  # noqa: A002
+        tf32: bool = False,
         skin: float = 0.5,
         branch: str | None = None,
         atoms: Atoms | None = None,
@@ -109,6 +118,8 @@ class GIECalculator(Calculator):
             device=device,
             dtype=dtype,
             kernels=kernels,
+            compile=compile,
+            tf32=tf32,
             skin=skin,
             branch=branch,
         )

@@ -6,11 +6,13 @@ from pathlib import Path
 import torch
 
 from md_gie.engine.base import Engine
-from md_gie.engine.eager import EagerEngine
+from md_gie.engine.dpa4 import DPA4Engine
 from md_gie.model import load_model
+from md_gie.ops import launch
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 KERNELS = ("auto", "triton", "reference")
+COMPILE = (False, True, "graph")
 _BUNDLED = Path(__file__).parent.parent / "models"
 
 
@@ -45,6 +47,8 @@ def load_potential(
     device: str = "auto",
     dtype: str = "float32",
     kernels: str = "auto",
+    compile: bool | str = False,  # noqa: A002
+    tf32: bool = False,
     branch: str | None = None,
 ) -> Engine:
     """Load a potential.
@@ -61,6 +65,12 @@ def load_potential(
         ``auto`` takes compiled kernels where they support the input, ``reference`` takes plain
         PyTorch, ``triton`` insists on Triton kernels. The environment variable
         ``MD_GIE_KERNELS`` overrides it.
+    compile : bool or str
+        True compiles the whole evaluation at its first call, which takes about a minute, for any
+        number of atoms and edges; ``graph`` also replays it as a CUDA graph.
+    tf32 : bool
+        Let a GPU multiply float32 matrices in TF32: faster, with errors about a thousand times
+        those of float32.
     branch : str, optional
         Branch of a multi-task checkpoint.
 
@@ -81,18 +91,34 @@ def load_potential(
     kernels = os.environ.get("MD_GIE_KERNELS", kernels)
     if kernels not in KERNELS:
         raise ValueError(f"kernels = {kernels!r} is none of {', '.join(KERNELS)}")
-    if kernels == "triton":
-        raise ValueError(
-            "kernels = 'triton', but this version has no Triton kernels; use 'auto' or 'reference'"
-        )
     if dtype not in DTYPES:
         raise ValueError(f"dtype = {dtype!r} is none of {', '.join(DTYPES)}")
     place = _device(device)
+    _check_modes(kernels, compile, place)
     path = resolve_model(model)
-    parameters = load_model(path, branch)
-    return EagerEngine(
-        parameters, name=path.stem, device=place, dtype=DTYPES[dtype], kernels=kernels
+    return DPA4Engine(
+        load_model(path, branch),
+        name=path.stem,
+        device=place,
+        dtype=DTYPES[dtype],
+        kernels=kernels,
+        compile=compile,
+        tf32=tf32,
     )
+
+
+def _check_modes(kernels: str, compile_mode: bool | str, device: torch.device) -> None:
+    if kernels == "triton" and not (device.type == "cuda" and launch.has_triton()):
+        raise ValueError(
+            f"kernels = 'triton' needs a CUDA device and Triton; the device is {device} and Triton "
+            f"is {'' if launch.has_triton() else 'not '}installed; use 'auto' or 'reference'"
+        )
+    if compile_mode not in COMPILE:
+        raise ValueError(f"compile = {compile_mode!r} is none of False, True, 'graph'")
+    if compile_mode == "graph" and device.type != "cuda":
+        raise ValueError(
+            f"compile = 'graph' needs a CUDA device, not {device}; use compile=True or False"
+        )
 
 
 def _device(name: str) -> torch.device:

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from md_gie.engine import Engine, load_potential
 from md_gie.engine.checks import check_contacts
-from md_gie.engine.eager import EagerEngine
+from md_gie.engine.dpa4 import DPA4Engine
 from md_gie.errors import SimulationError, StructureError
 from md_gie.model import load_model
 from md_gie.neighbors import Edges
@@ -65,7 +65,7 @@ def test_shares_of_atoms_add_up(engine: Engine, triclinic: Any, edges_of: Edging
 
 
 def by_edges(engine: Engine, types: torch.Tensor, edges: Edges) -> torch.Tensor:
-    assert isinstance(engine, EagerEngine)
+    assert isinstance(engine, DPA4Engine)
     leaf = edges.vectors.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(engine.model(types, edges, leaf).sum(), leaf)
     out = torch.zeros(edges.n_atoms, 3, 3, dtype=torch.float64)
@@ -140,7 +140,7 @@ def test_a_result_that_is_not_finite_stops(data: Any, triclinic: Any, edges_of: 
     with torch.no_grad():
         model.get_parameter("descriptor.type_embedding.adam_type_embedding")[2] = float("inf")
     device = torch.device("cpu")
-    engine = EagerEngine(model, name="broken", device=device, dtype=torch.float64, kernels="auto")
+    engine = DPA4Engine(model, name="broken", device=device, dtype=torch.float64, kernels="auto")
     types = torch.tensor([0, 0, 2, 1])
     positions = np.array([[0.0, 0, 0], [1.0, 0, 0], [50.0, 0, 0], [0.0, 1.0, 0.0]])
     with pytest.raises(SimulationError, match=r"broken gives .* not finite for 1 atoms") as caught:

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from md_gie.engine import Engine, bundled_models, load_potential, resolve_model
-from md_gie.engine.eager import EagerEngine
+from md_gie.engine.dpa4 import DPA4Engine
 from md_gie.errors import CheckpointError
 from md_gie.neighbors import Edges
 
 
 def uses_fused_kernels(engine: Engine) -> bool:
-    assert isinstance(engine, EagerEngine)
+    assert isinstance(engine, DPA4Engine)
     return engine.model._fused
 
 
@@ -35,7 +35,10 @@ def test_what_an_engine_tells(data: Path) -> None:
     ("options", "message"),
     [
         ({"kernels": "fast"}, "kernels = 'fast' is none of auto, triton, reference"),
-        ({"kernels": "triton"}, "kernels = 'triton', but .*; use 'auto' or 'reference'"),
+        (
+            {"kernels": "triton"},
+            "kernels = 'triton' needs a CUDA device and Triton; .*; use 'auto' or 'reference'",
+        ),
         ({"dtype": "float16"}, "dtype = 'float16' is none of float32, float64"),
         ({"dtype": torch.float64}, "dtype = torch.float64 is none of float32, float64"),
         ({"device": "abacus"}, "device = 'abacus' is not a device of md_gie; use auto, cpu"),

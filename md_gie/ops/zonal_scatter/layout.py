@@ -45,8 +45,12 @@ def _has_scalar(n_coupling_rows: int) -> bool:
     return math.isqrt(n_coupling_rows) ** 2 == n_coupling_rows
 
 
-def check_arguments(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> None:
+def check_arguments(
+    coupling: Tensor, radial: Tensor, row_ptr: Tensor, degree: int | None = None
+) -> None:
     """Refuse arguments that do not fit together; the message names the argument.
+
+    With ``degree`` the first argument holds edge vectors.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def check_arguments(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> None:
         If a rank, size, dtype or device is not as :func:`zonal_scatter` documents.
     """
     for name, tensor, rank in (
-        ("coupling", coupling, 2),
+        ("coupling" if degree is None else "vectors", coupling, 2),
         ("radial", radial, 3),
         ("row_ptr", row_ptr, 1),
     ):
@@ -75,7 +79,7 @@ def check_arguments(coupling: Tensor, radial: Tensor, row_ptr: Tensor) -> None:
         raise ValueError(
             f"`radial` has {radial.shape[0]} edges, `coupling` has {coupling.shape[0]}"
         )
-    rows = coupling.shape[1]
+    rows = coupling.shape[1] if degree is None else (degree + 1) ** 2 - 1
     degree = max_degree(rows)
     n_degrees = degree + 1 if _has_scalar(rows) else degree
     if rows == 0 or (degree + 1) ** 2 - rows not in (0, 1):

@@ -1,17 +1,16 @@
-"""Eager engine: one model, evaluated operation by operation on a CPU or GPU."""
+"""Engine of a DPA4 model: types and checks around a step that is eager, compiled or captured."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
 from md_gie.engine.base import Evaluation
-from md_gie.engine.derivatives import (
-    atomic_virials_from_edges,
-    forces_from_edges,
-    virial_from_edges,
-)
+from md_gie.engine.compiled import CompiledStep
+from md_gie.engine.derivatives import atomic_virials_from_edges
+from md_gie.engine.graph import GraphStep
+from md_gie.engine.precision import matmul_precision
+from md_gie.engine.step import ModelStep, Step
 from md_gie.errors import SimulationError, StructureError
 from md_gie.model import DPA4
 from md_gie.model.halo import Halo
@@ -19,7 +18,7 @@ from md_gie.ops import Edges
 from md_gie.structure import symbols_of
 
 
-class EagerEngine:
+class DPA4Engine:
     """A DPA4 model ready for evaluation; satisfies :class:`md_gie.engine.base.Engine`.
 
     Parameters
@@ -35,10 +34,28 @@ class EagerEngine:
         accumulated, in float64 always.
     kernels : str
         ``auto``, ``triton`` or ``reference``.
+    compile : bool or str
+        False, True or ``graph``; see :func:`md_gie.engine.load_potential`.
+    tf32 : bool
+        Allow matrix products in TF32 on a GPU.
+
+    Attributes
+    ----------
+    model : DPA4
+    step : Step
+        What an evaluation without halo runs.
     """
 
     def __init__(
-        self, model: DPA4, *, name: str, device: torch.device, dtype: torch.dtype, kernels: str
+        self,
+        model: DPA4,
+        *,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        kernels: str,
+        compile: bool | str = False,  # noqa: A002
+        tf32: bool = False,
     ) -> None:
         self.model = model.freeze(dtype, device, kernels)
         self.name = name
@@ -47,6 +64,13 @@ class EagerEngine:
         self.device = device
         self.dtype = dtype
         self.kernels = kernels
+        self.tf32 = tf32
+        self._eager = ModelStep(self.model, dtype)
+        self.step: Step = self._eager
+        if compile:
+            self.step = CompiledStep(self._eager, device)
+        if compile == "graph":
+            self.step = GraphStep(self.step, device, self.cutoff)
         self._type_of = {symbol: index for index, symbol in enumerate(self.species)}
 
     def types_of(self, numbers: Sequence[int]) -> Tensor:
@@ -118,34 +142,17 @@ class EagerEngine:
         Virial of many-body potentials under periodic boundaries: Thompson, Plimpton and Mattson,
         J. Chem. Phys. 131, 154107 (2009), doi:10.1063/1.3245303.
         """
-        leaf = edges.vectors.detach().to(self.dtype, copy=True).requires_grad_()
-        with torch.enable_grad(), _same_thread(halo):
-            energies = self.model(types, edges, leaf, halo)
-            if halo is not None:
-                energies = energies[: halo.n_own]
-            energy = energies.sum()
-            if edges.n_edges or halo is not None:
-                # Without edges, too: other processes wait for what the exchanges send back.
-                (gradient,) = torch.autograd.grad(energy, leaf)
-            else:
-                gradient = torch.zeros_like(leaf)
-        gradient = gradient.detach().double()
-        forces = forces_from_edges(gradient, edges)
-        _check_finite(self.name, energies.detach(), forces)
+        with matmul_precision(self.device, tf32=self.tf32):
+            result = self.step(types, edges) if halo is None else self._eager(types, edges, halo)
+        energies, gradient, forces, virial = result
+        _check_finite(self.name, energies, forces)
         return Evaluation(
-            energy=energy.detach(),
+            energy=energies.sum(),
             forces=forces,
-            virial=virial_from_edges(gradient, edges.vectors),
-            atomic_energies=energies.detach(),
+            virial=virial,
+            atomic_energies=energies,
             atomic_virials=atomic_virials_from_edges(gradient, edges) if atomic_virials else None,
         )
-
-
-def _same_thread(halo: Halo | None) -> AbstractContextManager[object]:
-    """Keep the backward pass, and with it the exchanges, in the thread that calls."""
-    if halo is None:
-        return nullcontext()
-    return torch.autograd.set_multithreading_enabled(False)
 
 
 def _check_finite(name: str, energies: Tensor, forces: Tensor) -> None:
