@@ -46,11 +46,11 @@ GRADES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def make_model(grade: str, path: Path, seed: int) -> None:
+def make_model(grade: str, path: Path, seed: int, species: tuple[str, ...] = ("O", "H")) -> None:
     descriptor = {**PUBLISHED, **GRADES[grade]}
     fitting = {"type": "dpa4_ener", "neuron": [0], "precision": "float32"}
     params = {
-        "type": "dpa4", "type_map": ["O", "H"], "descriptor": descriptor, "fitting_net": fitting
+        "type": "dpa4", "type_map": [*species], "descriptor": descriptor, "fitting_net": fitting
     }  # fmt: skip
     config = DPA4Config.from_model_params(params)
     model = DPA4(config, dtype=torch.float64)

@@ -1,0 +1,179 @@
+"""Time a force step of DPA4 models on diamond on a GPU, in every mode of the engine.
+
+    python scripts/bench_engine.py -o scripts/results/engine_h200.json
+
+A step is neighbors, energy, forces and virial of the next frame of a flight with thermal
+velocities, so that the neighbor list is rebuilt as often as in a run; it ends when forces are on
+the host. Models have the published shapes and random parameters. Errors are those of a smaller box
+against float64 on the CPU.
+"""
+
+import argparse
+import gc
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench_machine import gpu
+from bench_md_cases import GRADES, make_model
+from bench_structures import diamond
+
+from md_gie import NeighborCache, load_potential
+from md_gie.units import AMU_A2_FS2_EV, BOLTZMANN_EV_K
+
+CARBON_AMU = 12.011
+TEMPERATURE_K = 300.0
+CHECKED_ATOMS = 512
+MODES: dict[str, dict[str, Any]] = {
+    "reference": {"kernels": "reference"},
+    "eager": {},
+    "compile": {"compile": True},
+    "graph": {"compile": "graph"},
+    "graph-tf32": {"compile": "graph", "tf32": True},
+}
+
+
+class Flight:
+    """Frames of atoms that move straight on, 0.5 fs apart."""
+
+    def __init__(self, n_atoms: int, device: str) -> None:
+        atoms = diamond(n_atoms)
+        sigma = np.sqrt(BOLTZMANN_EV_K * TEMPERATURE_K / (CARBON_AMU * AMU_A2_FS2_EV))
+        moves = np.random.default_rng(3).normal(scale=0.5 * sigma, size=atoms.positions.shape)
+        self.cell, self.pbc = atoms.cell.array, atoms.pbc
+        self._start = torch.tensor(atoms.positions, device=device)
+        self._moves = torch.tensor(moves, device=device)
+
+    def frame(self, step: int) -> torch.Tensor:
+        # Back and forth, so that long runs stay near a crystal.
+        phase = step % 200
+        return self._start + self._moves * (phase if phase < 100 else 200 - phase)
+
+
+def load(model: Path, mode: str, dtype: str = "float32", device: str = "cuda") -> Any:
+    return load_potential(model, device=device, dtype=dtype, **MODES[mode])
+
+
+def measure(model: Path, mode: str, n_atoms: int, options: argparse.Namespace) -> dict[str, Any]:
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    engine, flight = load(model, mode), Flight(n_atoms, "cuda")
+    cache = NeighborCache(engine.cutoff, options.skin, device="cuda")
+    types = engine.types_of([6] * n_atoms)
+
+    def step(number: int) -> int:
+        edges = cache.update(flight.frame(number), flight.cell, flight.pbc)
+        engine.evaluate(types, edges).forces.cpu()
+        return edges.n_edges
+
+    start = time.perf_counter()
+    n_edges = step(0)
+    first = time.perf_counter() - start
+    for number in range(1, 4):
+        step(number)
+    samples = []
+    for number in range(4, 4 + options.repeats):
+        start = time.perf_counter()
+        step(number)
+        samples.append(1e3 * (time.perf_counter() - start))
+    return {
+        "mode": mode, "n_atoms": n_atoms, "n_edges": n_edges, "first_s": first,
+        "ms": statistics.median(samples), "ms_mean": statistics.fmean(samples),
+        "us_per_atom": 1e3 * statistics.median(samples) / n_atoms,
+        "peak_GB": torch.cuda.max_memory_allocated() / 1e9,
+        "builds": cache.n_builds,
+    }  # fmt: skip
+
+
+def errors(model: Path, modes: list[str]) -> dict[str, dict[str, float]]:
+    """Largest differences from float64 on the CPU, forces over the largest force."""
+    flight = Flight(CHECKED_ATOMS, "cpu")
+    edges = NeighborCache(6.0, 0.0).update(flight.frame(7), flight.cell, flight.pbc)
+    engine = load(model, "eager", "float64", "cpu")
+    expected = engine.evaluate(engine.types_of([6] * CHECKED_ATOMS), edges)
+    out = {}
+    for mode in modes:
+        engine = load(model, mode)
+        on_device = type(edges)(*(tensor.cuda() for tensor in edges))
+        types = engine.types_of([6] * CHECKED_ATOMS)
+        first = engine.evaluate(types, on_device)
+        later = engine.evaluate(types, on_device)
+        difference = (first.forces.cpu() - expected.forces).abs().max()
+        energies = (first.atomic_energies.cpu() - expected.atomic_energies).abs().max()
+        out[mode] = {
+            "forces": float(difference / expected.forces.abs().max()),
+            "energy_eV_per_atom": float(
+                (first.energy.cpu() - expected.energy).abs() / CHECKED_ATOMS
+            ),
+            "atomic_energy_eV": float(energies),
+            "first_minus_later": float((first.forces - later.forces).abs().max()),
+        }
+    return out
+
+
+def profile(model: Path, mode: str, n_atoms: int) -> list[dict[str, Any]]:
+    """Time of each kernel in one evaluation, largest first."""
+    engine, flight = load(model, mode), Flight(n_atoms, "cuda")
+    edges = NeighborCache(engine.cutoff, 0.0, device="cuda").update(
+        flight.frame(0), flight.cell, flight.pbc
+    )
+    types = engine.types_of([6] * n_atoms)
+    for _ in range(3):
+        engine.evaluate(types, edges)
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as run:
+        engine.evaluate(types, edges)
+        torch.cuda.synchronize()
+    rows = [
+        {"kernel": item.key[:90], "ms": item.self_device_time_total / 1e3, "calls": item.count}
+        for item in run.key_averages()
+        if item.self_device_time_total > 0
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])[:25]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--grades", nargs="+", choices=GRADES, default=["nano", "mini", "neo"])
+    parser.add_argument("--atoms", type=int, nargs="+", default=[4096])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=["eager", "compile", "graph"])
+    parser.add_argument("--profile", nargs="*", choices=MODES, default=[])
+    parser.add_argument("--skin", type=float, default=0.5)
+    parser.add_argument("--repeats", type=int, default=60)
+    parser.add_argument("--no-errors", action="store_true")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    results: dict[str, Any] = {"machine": gpu(), "rows": [], "errors": {}, "profiles": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for grade in options.grades:
+            model = Path(folder) / f"{grade}.pt"
+            make_model(grade, model, 1, ("C",))
+            if not options.no_errors:
+                results["errors"][grade] = errors(model, options.modes)
+                print(grade, results["errors"][grade], flush=True)
+            for mode in options.modes:
+                for n_atoms in options.atoms:
+                    try:
+                        row = measure(model, mode, n_atoms, options)
+                    except torch.OutOfMemoryError as error:
+                        row = {"mode": mode, "n_atoms": n_atoms, "failed": str(error)[:200]}
+                    row = {"grade": grade, **row}
+                    results["rows"].append(row)
+                    print({k: v if isinstance(v, str) else round(v, 3) for k, v in row.items()},
+                          flush=True)  # fmt: skip
+                    gc.collect()
+            for mode in options.profile:
+                rows = profile(model, mode, options.atoms[0])
+                results["profiles"][f"{grade} {mode}"] = rows
+                for item in rows[:16]:
+                    print(f"  {item['ms']:8.3f} ms {item['calls']:4d} x {item['kernel']}")
+            options.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
