@@ -199,15 +199,15 @@ def standard_masses(numbers: ArrayLike) -> NDArray[np.float64]:
     return masses
 
 
-def read_structure(path: str | Path) -> Structure:
-    """Read the last configuration of a file, in any format that ASE knows.
+def read_atoms(path: str | Path) -> Any:
+    """Read the last configuration of a file as ``ase.Atoms``, constraints included.
 
     Raises
     ------
     FileNotFoundError
         No such file.
     StructureError
-        The file is of an unknown format, damaged, empty, or holds values that are not finite.
+        The file is of an unknown format, damaged, or empty.
     """
     import ase.io
 
@@ -225,6 +225,20 @@ def read_structure(path: str | Path) -> Structure:
         ) from error
     if len(atoms) == 0:
         raise StructureError(f"{path} holds no atoms; at least one is needed", path=path)
+    return atoms
+
+
+def read_structure(path: str | Path) -> Structure:
+    """Read the last configuration of a file, in any format that ASE knows.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such file.
+    StructureError
+        The file is of an unknown format, damaged, empty, or holds values that are not finite.
+    """
+    atoms = read_atoms(path)
     try:
         return Structure.from_ase(atoms)
     except StructureError as error:

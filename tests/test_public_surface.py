@@ -12,6 +12,7 @@ import md_gie
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
+    "md_gie.check": ["CheckReport", "Row", "check_structure"],
     "md_gie": ["GIECalculator", "NeighborCache", "Structure", "load_potential"],
     "md_gie.cli": ["main"],
     "md_gie.engine": ["Engine", "Evaluation", "bundled_models", "load_potential", "resolve_model"],
@@ -22,6 +23,7 @@ PUBLIC = {
     "md_gie.model": ["DPA4", "DPA4Config", "load_model", "read_checkpoint", "write_checkpoint"],
     "md_gie.neighbors": ["Edges", "NeighborCache", "ReferenceState", "check_geometry"],
     "md_gie.ops": ["Edges", "zonal_scatter"],
+    "md_gie.relax": ["RelaxConfig", "RelaxOutcome", "relax_from_config"],
     "md_gie.report": ["write_report"],
     "md_gie.training": ["TrainingConfig", "TrainingResult", "read_config", "train_from_config"],
     "md_gie.trajectory": [
