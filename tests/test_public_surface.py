@@ -31,7 +31,10 @@ PUBLIC = {
         "TrajectoryHeader", "TrajectoryOptions",
     ],
 }  # fmt: skip
-BRIDGES = {"ase_calculator": ["GIECalculator"]}
+BRIDGES = {
+    "ase_calculator": ["GIECalculator"],
+    "lammps_bridge": ["attach", "gie_attach", "gie_invoke", "gie_post_force"],
+}
 
 
 @pytest.mark.parametrize("package", PUBLIC)
