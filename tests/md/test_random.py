@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from md_gie.md import random
 
@@ -67,3 +68,31 @@ def test_numbers_are_normal() -> None:
         assert abs((x[:, a] * x[:, b]).mean()) < 5 / n**0.5
         assert abs((x[:, a].square() * x[:, b].square()).mean() - 1) < 5 * (8 / n) ** 0.5
     assert abs((x[:-1, 0] * x[1:, 0]).mean()) < 5 / n**0.5
+
+
+@pytest.mark.parametrize("shape", [1.0, 1.5, 46.0, 1e6])
+def test_gamma_numbers_are_gamma_distributed(shape: float) -> None:
+    x = random.gammas(3, range(20000), shape, stream=0)
+    assert stats.kstest(x.numpy(), stats.gamma(shape).cdf).pvalue > 1e-3
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 5 / len(x) ** 0.5
+
+
+def test_gamma_numbers_depend_on_seed_step_and_stream_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block = random.gammas(5, range(10, 200), 1.5, stream=0)
+    assert torch.equal(random.gammas(5, range(13, 14), 1.5, stream=0), block[3:4])
+    assert not torch.isclose(random.gammas(6, range(13, 14), 1.5, stream=0), block[3]).any()
+    assert not torch.isclose(random.gammas(5, range(13, 14), 1.5, stream=1), block[3]).any()
+    # Where no candidate of a round is taken, the next round gives the number.
+    monkeypatch.setattr(random, "_CANDIDATES", 1)
+    assert torch.equal(random.gammas(5, range(10, 200), 1.5, stream=0), block)
+
+
+def test_draws_do_not_depend_on_the_order_of_steps() -> None:
+    def draw(steps: range) -> torch.Tensor:
+        return random.normals(5, steps, 2, CPU, stream=0)
+
+    draws = random.Draws(draw, 16)
+    for step in (0, 15, 16, 3, 1000, 17):
+        assert torch.equal(draws.at(step), draw(range(step, step + 1))[0])
