@@ -18,6 +18,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--steps", type=_count, metavar="N", help="last step, counted from the start of the run"
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would run, how fast; write nothing"
+    )
     parser.add_argument("--device", metavar="D", help="cpu, cuda, cuda:1 or auto")
     parser.set_defaults(command=_run)
 
@@ -34,10 +37,20 @@ def _count(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from md_gie.md import run_from_config
+    from md_gie.md import plan_from_config, run_from_config
 
     if arguments.resume and arguments.overwrite:
         return complain("--resume goes on and --overwrite starts anew; give one", MISTAKE)
+    if arguments.dry_run:
+        if arguments.resume:
+            return complain("--dry-run looks at a new run; leave out --resume", MISTAKE)
+        plan_from_config(
+            arguments.config,
+            overwrite=arguments.overwrite,
+            n_steps=arguments.steps,
+            device=arguments.device,
+        )
+        return 0
     outcome = run_from_config(
         arguments.config,
         resume=arguments.resume,

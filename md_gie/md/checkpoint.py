@@ -30,12 +30,14 @@ def is_whole(restart: Restart) -> bool:
     """Tell whether a restart file holds all that a run goes on from, finite and of one size."""
     facts, arrays = restart.facts, restart.arrays
     types = {"run_id": str, "n_frames": int, "surroundings": dict, "numbers": list}
+    types |= {"n_bath": int, "n_builds": int}
     if not all(type(facts.get(name)) is type_ for name, type_ in types.items()):
         return False
     n_atoms = len(facts["numbers"])
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_TENSORS, ())
     shapes |= dict.fromkeys(("positions", "velocities", "forces"), (n_atoms, 3))
     shapes |= {"masses": (n_atoms,), "cell": (3, 3), "virial": (3, 3)}
+    shapes["bath"] = (facts["n_bath"],)
     if any(name.startswith("neighbors_") for name in arrays):
         shapes |= {"neighbors_positions": (n_atoms, 3), "neighbors_cell": (3, 3)}
         shapes |= {"neighbors_pbc": (3,)}
@@ -55,8 +57,12 @@ def unpack(restart: Restart, cache: NeighborCache, device: torch.device) -> MDSt
         cache.restore(
             ReferenceState(*(arrays[f"neighbors_{name}"] for name in ReferenceState._fields))
         )
-    tensors = {name: torch.as_tensor(arrays[name]).to(device) for name in _TENSORS}
-    return MDState(step=restart.step, **tensors)
+        # That list was counted when it was built first.
+        cache.n_builds = restart.facts["n_builds"]
+    tensors = {name: torch.as_tensor(arrays[name]) for name in _TENSORS}
+    bath = tensors.pop("bath")
+    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    return MDState(step=restart.step, bath=bath, **tensors)
 
 
 def check_same_run(saved: Mapping[str, Any], now: Mapping[str, Any], source: str) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from md_gie.errors import ConfigError
+from md_gie.md.ensembles import MOST_STEPS, MDTable, check_ensemble
 from md_gie.md.tables import bounded, check_range, load_toml, read_tables
 from md_gie.trajectory import RestartFiles
-
-_MOST_STEPS = 10**12
 
 
 @dataclass(frozen=True)
@@ -43,22 +42,6 @@ class NeighborsTable:
 
 
 @dataclass(frozen=True)
-class MDTable:
-    """``[md]``: ensemble, length and start.
-
-    ``temperature_K`` is that of the thermostat and of initial velocities, which are drawn if the
-    structure has none; ``nve`` needs it for the second purpose alone.
-    """
-
-    ensemble: Literal["nve", "nvt-langevin"]
-    timestep_fs: float = bounded(above=0.0, at_most=100.0)
-    n_steps: int = bounded(at_least=0, at_most=_MOST_STEPS)
-    temperature_K: float | None = bounded(None, at_least=0.0, at_most=1e6)
-    friction_per_ps: float | None = bounded(None, at_least=0.0, at_most=1e6)
-    seed: int = bounded(0, at_least=0, below=2**63)
-
-
-@dataclass(frozen=True)
 class OutputTable:
     """``[output]``: files, relative to the current directory, and how many steps apart they are.
 
@@ -66,9 +49,9 @@ class OutputTable:
     """
 
     trajectory: str
-    trajectory_every: int = bounded(10, at_least=1, at_most=_MOST_STEPS)
-    thermo_every: int = bounded(50, at_least=1, at_most=_MOST_STEPS)
-    restart_every: int = bounded(500, at_least=1, at_most=_MOST_STEPS)
+    trajectory_every: int = bounded(10, at_least=1, at_most=MOST_STEPS)
+    thermo_every: int = bounded(50, at_least=1, at_most=MOST_STEPS)
+    restart_every: int = bounded(500, at_least=1, at_most=MOST_STEPS)
     position_dtype: Literal["f4", "f8"] = "f4"
     force_unit: Literal["kJ mol-1 Angstrom-1", "eV Angstrom-1"] = "kJ mol-1 Angstrom-1"
     compression: Literal["gzip"] | None = None
@@ -76,10 +59,15 @@ class OutputTable:
 
 @dataclass(frozen=True)
 class GuardsTable:
-    """``[guards]``: where a run stops because its state is no longer physical."""
+    """``[guards]``: where a run stops because its state is no longer physical.
+
+    Jumps are those of one step: of the kinetic temperature, and of the conserved energy by atom.
+    """
 
     min_distance_A: float = bounded(0.4, at_least=0.0, at_most=10.0)
     max_temperature_K: float = bounded(10000.0, above=0.0, at_most=1e12)
+    max_temperature_jump_K: float = bounded(5000.0, above=0.0, at_most=1e12)
+    max_energy_jump_eV: float = bounded(0.1, above=0.0, at_most=1e12)
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ class RunConfig:
         """
         path = Path(path)
         config = cls(path, **read_tables(load_toml(path), _TABLES, path))
-        config._check_ensemble()
+        check_ensemble(config.md, path)
         config._check_outputs()
         return config
 
@@ -176,22 +164,6 @@ class RunConfig:
                 raise ConfigError(
                     f'{where}: with "{text}" the run would write over its own input {source}; '
                     "name another file"
-                )
-
-    def _check_ensemble(self) -> None:
-        needed = {"nvt-langevin": ("temperature_K", "friction_per_ps"), "nve": ()}
-        foreign = {"nvt-langevin": (), "nve": ("friction_per_ps",)}
-        ensemble = self.md.ensemble
-        for key in needed[ensemble]:
-            if getattr(self.md, key) is None:
-                raise ConfigError(
-                    f'{self.path}, [md] {key}: missing; ensemble "{ensemble}" needs a number'
-                )
-        for key in foreign[ensemble]:
-            if getattr(self.md, key) is not None:
-                raise ConfigError(
-                    f'{self.path}, [md] {key}: ensemble "{ensemble}" has no such setting; '
-                    "remove it, or choose another ensemble"
                 )
 
 

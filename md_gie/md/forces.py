@@ -31,6 +31,10 @@ class GuardedForces:
     ----------
     n_edges : int
         Edges of the last call.
+    closest_A : float
+        Distance of its closest pair; the cutoff if no pair is closer.
+    last_positions, last_cell : Tensor
+        What it was given.
     """
 
     def __init__(
@@ -44,7 +48,9 @@ class GuardedForces:
     ) -> None:
         self.cache = cache
         self.n_edges = 0
+        self.closest_A = cache.cutoff
         self.last_positions: Tensor | None = None
+        self.last_cell: Tensor | None = None
         self._engine = engine
         self._types = types
         self._pbc = pbc
@@ -60,7 +66,7 @@ class GuardedForces:
             Atoms closer than ``min_distance_A``, or energy or forces that are not finite; both
             name the atoms.
         """
-        self.last_positions = positions
+        self.last_positions, self.last_cell = positions, cell
         with self._clock.section("neighbours"):
             edges = self.cache.update(positions, cell, self._pbc)
             self.n_edges = edges.n_edges
@@ -72,10 +78,11 @@ class GuardedForces:
 
     def _check_distances(self, edges: Edges) -> None:
         pair, distance = self.cache.coincident_pair(), 0.0
+        self.closest_A = self.cache.cutoff
         if pair is None and edges.n_edges:
             squares = edges.vectors.square().sum(1)
             least, place = squares.min(0)
-            distance = math.sqrt(least.item())
+            distance = self.closest_A = math.sqrt(least.item())
             if distance < self._guards.min_distance_A:
                 pair = (int(edges.dst[place]), int(edges.src[place]))
         if pair is not None:

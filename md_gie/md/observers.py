@@ -1,13 +1,16 @@
 """Observers: what looks at the state every so many steps; each has its own cadence."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from md_gie.md import state as properties
+from md_gie.md.forces import GuardedForces
+from md_gie.md.freedom import Freedom
 from md_gie.md.state import MDState
 from md_gie.trajectory import Frame, H5MDWriter, Observable
 from md_gie.units import EV_A3_GPA
@@ -25,63 +28,88 @@ class Observer(Protocol):
         ...
 
 
+OBSERVABLES = (
+    Observable("potential_energy", "eV"),
+    Observable("kinetic_energy", "eV"),
+    Observable("conserved_energy", "eV"),
+    Observable("temperature", "K"),
+    Observable("closest_distance", "Angstrom"),
+    Observable("neighbor_builds", "1"),
+)
+"""What every frame of a run's trajectory carries."""
+
+PERIODIC_OBSERVABLES = (
+    Observable("pressure", "GPa"),
+    Observable("stress", "eV Angstrom-3", (3, 3)),
+    Observable("volume", "Angstrom3"),
+)
+"""What it carries besides if the cell is periodic along all vectors."""
+
+
+class Vitals(NamedTuple):
+    """What tells after every step whether the state is still physical."""
+
+    temperature_K: float
+    conserved_eV: float
+
+
 class Meter:
     """Reads the quantities of a state that tables and trajectories show.
 
     Parameters
     ----------
-    degrees_of_freedom : int
+    freedom : Freedom
     timestep_fs : float
+    forces : GuardedForces
+        What evaluated the state.
     periodic : bool
         Whether the cell is periodic along all vectors, so that there is a pressure.
     """
 
-    def __init__(self, degrees_of_freedom: int, timestep_fs: float, *, periodic: bool) -> None:
-        self._degrees_of_freedom = degrees_of_freedom
+    def __init__(
+        self, freedom: Freedom, timestep_fs: float, forces: GuardedForces, *, periodic: bool
+    ) -> None:
+        self._freedom = freedom
         self._timestep_fs = timestep_fs
+        self._forces = forces
         self._periodic = periodic
 
     @property
     def observables(self) -> tuple[Observable, ...]:
         """Names and units of what :meth:`read` returns."""
-        always = (
-            Observable("potential_energy", "eV"),
-            Observable("kinetic_energy", "eV"),
-            Observable("conserved_energy", "eV"),
-            Observable("temperature", "K"),
-        )
-        if not self._periodic:
-            return always
-        return (
-            *always,
-            Observable("pressure", "GPa"),
-            Observable("stress", "eV Angstrom-3", (3, 3)),
-        )
+        return OBSERVABLES + (PERIODIC_OBSERVABLES if self._periodic else ())
 
     def time_fs(self, state: MDState) -> float:
         """Time since the run began."""
         return state.step * self._timestep_fs
 
-    def temperature(self, state: MDState) -> float:
-        """Kinetic temperature, K."""
-        return properties.kinetic_temperature(state, self._degrees_of_freedom).item()
+    def vitals(self, state: MDState) -> Vitals:
+        """Temperature and conserved energy, for which a GPU is waited for once."""
+        temperature = properties.kinetic_temperature(state, self._freedom)
+        both = torch.stack([temperature, properties.conserved_energy(state)])
+        return Vitals(*both.tolist())
 
     def read(self, state: MDState) -> dict[str, float | NDArray[np.float64]]:
-        """Every observable of a state.
+        """Every observable of a state that has just been evaluated.
 
-        ``conserved_energy`` is potential + kinetic energy, plus what the thermostat has taken.
+        ``conserved_energy`` is potential + kinetic energy, plus what the baths have taken.
         ``pressure`` has its kinetic part and ``stress``, as calculators report it, has not.
+        ``closest_distance`` is that of the closest pair, the cutoff if none is closer;
+        ``neighbor_builds`` counts since the run began.
         """
-        kinetic = properties.kinetic_energy(state)
+        vitals = self.vitals(state)
         values: dict[str, float | NDArray[np.float64]] = {
             "potential_energy": state.energy.item(),
-            "kinetic_energy": kinetic.item(),
-            "conserved_energy": (state.energy + kinetic + state.bath_energy).item(),
-            "temperature": self.temperature(state),
+            "kinetic_energy": properties.kinetic_energy(state).item(),
+            "conserved_energy": vitals.conserved_eV,
+            "temperature": vitals.temperature_K,
+            "closest_distance": self._forces.closest_A,
+            "neighbor_builds": float(self._forces.cache.n_builds),
         }
         if self._periodic:
             values["pressure"] = properties.pressure(state).item() * EV_A3_GPA
             values["stress"] = to_numpy(properties.virial_stress(state))
+            values["volume"] = properties.volume(state.cell).item()
         return values
 
 

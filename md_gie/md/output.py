@@ -21,6 +21,7 @@ from md_gie.trajectory import (
     TrajectoryOptions,
 )
 from md_gie.trajectory.files import refuse_to_replace
+from md_gie.trajectory.layout import elements
 
 
 class Saver:
@@ -52,11 +53,14 @@ class Saver:
         """Make a state the one that ``--resume`` goes on from."""
         if state.step == self._saved:
             return
+        cache = self._parts.forces.cache
         facts = self._facts | {
             "n_frames": self.writer.commit(),
+            "n_bath": len(state.bath),
+            "n_builds": cache.n_builds,
             "surroundings": provenance.surroundings(self._parts),
         }
-        self._files.write(state.step, checkpoint.pack(state, self._parts.forces.cache), facts)
+        self._files.write(state.step, checkpoint.pack(state, cache), facts)
         self._saved = state.step
 
 
@@ -95,6 +99,7 @@ def check_files(
         )
     if trajectory.exists():
         refuse_to_replace(trajectory)
+    files.refuse_foreign()
     return None
 
 
@@ -102,15 +107,25 @@ def create_trajectory(
     config: RunConfig, parts: RunParts, run_id: str, *, overwrite: bool
 ) -> H5MDWriter:
     """Start the trajectory of a run, with everything that tells how it was made."""
-    options = TrajectoryOptions(
+    options = _options(config, parts)
+    metadata = provenance.trajectory_metadata(config, parts, run_id)
+    header = _header(parts, metadata)
+    return H5MDWriter.create(config.trajectory_file, header, options, overwrite=overwrite)
+
+
+def frame_bytes(config: RunConfig, parts: RunParts) -> int:
+    """Return what a frame of the run's trajectory takes, without compression."""
+    table = elements(len(parts.structure), _options(config, parts))
+    return sum(element.frame_bytes for element in table)
+
+
+def _options(config: RunConfig, parts: RunParts) -> TrajectoryOptions:
+    return TrajectoryOptions(
         parts.meter.observables,
         position_dtype=config.output.position_dtype,
         force_unit=config.output.force_unit,
         compression=config.output.compression,
     )
-    metadata = provenance.trajectory_metadata(config, parts, run_id)
-    header = _header(parts, metadata)
-    return H5MDWriter.create(config.trajectory_file, header, options, overwrite=overwrite)
 
 
 def _header(parts: RunParts, metadata: dict[str, str]) -> TrajectoryHeader:

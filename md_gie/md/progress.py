@@ -55,7 +55,7 @@ class Progress:
         each = (self._written - self._start) / max(1, done)
         self._stream.write(
             f"step {step}/{self._last} ({self._percent(step)} %), {facts}, "
-            f"{1000 * each:.1f} ms/step, {_clock(each * (self._last - step))} left\n"
+            f"{1.0 / max(each, 1e-9):.3g} steps/s, {clock_time(each * (self._last - step))} left\n"
         )
         self._stream.flush()
 
@@ -79,7 +79,8 @@ class Progress:
         return self._percent(step) // 10
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

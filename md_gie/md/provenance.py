@@ -1,5 +1,6 @@
 """What a run was made with: facts that a continuation must share, and metadata for files."""
 
+import dataclasses
 import json
 import platform
 from importlib.metadata import version
@@ -13,18 +14,15 @@ from md_gie.md.setup import RunParts
 
 def shared_facts(config: RunConfig, parts: RunParts) -> dict[str, Any]:
     """Return what must not change between a run and its continuation, as JSON values."""
-    md, structure = config.md, parts.structure
+    structure, settings = parts.structure, dataclasses.asdict(config.md)
+    del settings["n_steps"]
     return {
         "model": parts.engine.name,
         "model_hash": parts.model_hash,
         "dtype": str(parts.engine.dtype).removeprefix("torch."),
         "numbers": structure.numbers.tolist(),
         "pbc": structure.pbc.tolist(),
-        "ensemble": md.ensemble,
-        "timestep_fs": md.timestep_fs,
-        "temperature_K": md.temperature_K,
-        "friction_per_ps": md.friction_per_ps,
-        "seed": md.seed,
+        **json.loads(json.dumps(settings)),
         "skin_A": config.neighbors.skin_A,
         "trajectory_every": config.output.trajectory_every,
     }

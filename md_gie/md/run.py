@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TextIO
 from md_gie.errors import SimulationError
 from md_gie.md import checkpoint, provenance
 from md_gie.md.config import RunConfig
-from md_gie.md.observers import RestartObserver, ThermoTable, TrajectoryObserver
+from md_gie.md.headline import headline
+from md_gie.md.observers import RestartObserver, ThermoTable, TrajectoryObserver, Vitals
 from md_gie.md.output import (
     Saver,
     check_files,
@@ -21,7 +22,7 @@ from md_gie.md.progress import Progress
 from md_gie.md.setup import RunParts, build_parts, first_state
 from md_gie.md.signals import StopRequest
 from md_gie.md.simulation import RunSummary, Simulation
-from md_gie.md.state import MDState, kinetic_energy
+from md_gie.md.state import MDState
 from md_gie.md.timing import peak_memory_bytes
 from md_gie.trajectory import Restart, RestartFiles
 
@@ -81,6 +82,7 @@ def run_from_config(
     if restart is not None and files.damaged:
         stderr.write(f"{files.damaged[0]} is damaged; going on from step {restart.step}\n")
     parts = build_parts(config)
+    stderr.writelines(f"{note}\n" for note in parts.start.notes)
     stderr.write("first evaluation; after an installation it compiles kernels, up to a minute\n")
     stderr.flush()
     facts = provenance.shared_facts(config, parts)
@@ -88,9 +90,10 @@ def run_from_config(
         stop = stack.enter_context(StopRequest())
         if restart is None:
             run_id = uuid.uuid4().hex
-            state = first_state(parts, config.md)
-            writer = create_trajectory(config, parts, run_id, overwrite=overwrite)
+            state = first_state(parts)
+            # First, so that a kill in between leaves no restart files of another trajectory.
             files.remove()
+            writer = create_trajectory(config, parts, run_id, overwrite=overwrite)
         else:
             run_id = restart.facts["run_id"]
             state = _resume(restart, parts, facts, stderr)
@@ -112,7 +115,7 @@ def _go(
     observe_first: bool,
 ) -> RunOutcome:
     first, last = state.step, config.md.n_steps
-    stderr.write(_headline(config, parts, first))
+    stderr.write(headline(config, parts, first))
     progress = Progress(first, last, stderr)
     output = config.output
     observers = (
@@ -129,17 +132,17 @@ def _go(
         parts.meter,
         observers,
         parts.clock,
-        config.guards.max_temperature_K,
+        config.guards,
     )
     if observe_first:
         simulation.observe()
     parts.clock.reset()
-    start = _conserved(state)
+    start = parts.meter.vitals(state).conserved_eV
 
-    def report(state: MDState, temperature_K: float) -> None:
+    def report(state: MDState, vitals: Vitals) -> None:
         if progress.due(state.step):
-            drift = 1000.0 * (_conserved(state) - start) / len(state.masses)
-            progress.update(state.step, temperature_K, drift)
+            drift = 1000.0 * (vitals.conserved_eV - start) / len(state.masses)
+            progress.update(state.step, vitals.temperature_K, drift)
 
     try:
         simulation.run(last, report, lambda: stop.signal_number)
@@ -149,6 +152,7 @@ def _go(
         progress.close()
     saver.save(simulation.state)
     summary = _summarize(simulation, parts, simulation.state.step - first)
+    saver.writer.record_summary({"last_step": simulation.state.step, **summary.facts()})
     stdout.write(f"{summary.line()}\n")
     return RunOutcome(simulation.state.step, summary, stop.signal_number)
 
@@ -163,21 +167,6 @@ def _resume(restart: Restart, parts: RunParts, facts: dict[str, Any], stderr: Te
     if changed:
         stderr.write(f"resumed under other conditions, so not bit for bit: {', '.join(changed)}\n")
     return checkpoint.unpack(restart, parts.forces.cache, parts.engine.device)
-
-
-def _headline(config: RunConfig, parts: RunParts, first: int) -> str:
-    md, engine = config.md, parts.engine
-    at = "" if md.ensemble == "nve" else f" at {md.temperature_K:g} K"
-    return (
-        f"{len(parts.structure)} atoms, model {engine.name} on {engine.device.type}, "
-        f"{str(engine.dtype).removeprefix('torch.')}; {md.ensemble}{at}, steps {first} to "
-        f"{md.n_steps} of {md.timestep_fs:g} fs; every {config.output.trajectory_every} steps to "
-        f"{config.trajectory_file}\n"
-    )
-
-
-def _conserved(state: MDState) -> float:
-    return float((state.energy + kinetic_energy(state) + state.bath_energy).item())
 
 
 def _summarize(simulation: Simulation, parts: RunParts, n_steps: int) -> RunSummary:

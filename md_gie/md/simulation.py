@@ -1,17 +1,19 @@
 """The loop: integrator, guards, observers; and what a run took."""
 
-import math
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from md_gie.errors import MDGIEError, SimulationError
+from md_gie.md.config import GuardsTable
 from md_gie.md.forces import GuardedForces
 from md_gie.md.integrators import Integrator
-from md_gie.md.observers import Meter, Observer
+from md_gie.md.observers import Meter, Observer, Vitals
 from md_gie.md.state import MDState
 from md_gie.md.timing import Clock
 
-Report = Callable[[MDState, float], None]
+Report = Callable[[MDState, Vitals], None]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class RunSummary:
         step_ms = sum(self.milliseconds.values())
         return self.timestep_fs * 86.4 / step_ms if step_ms else 0.0
 
+    def facts(self) -> dict[str, Any]:
+        """All of it as JSON values, with the speed."""
+        return dataclasses.asdict(self) | {"ns_per_day": self.ns_per_day}
+
     def line(self) -> str:
         """All of it in one line."""
         parts = ", ".join(f"{name} {value:.2f}" for name, value in self.milliseconds.items())
@@ -73,13 +79,15 @@ class Simulation:
         Called in this order.
     clock : Clock
         The one that ``forces`` writes to.
-    max_temperature_K : float
-        A step that ends hotter stops the run.
+    guards : GuardsTable
+        Which temperature, and which jumps of temperature and conserved energy, stop the run.
 
     Attributes
     ----------
     state : MDState
         After a failure, the last state that was sound.
+    failed : MDState or None
+        The state that stopped the run.
     """
 
     def __init__(
@@ -90,7 +98,7 @@ class Simulation:
         meter: Meter,
         observers: Sequence[Observer],
         clock: Clock,
-        max_temperature_K: float = math.inf,
+        guards: GuardsTable,
     ) -> None:
         self.state = state
         self.failed: MDState | None = None
@@ -99,7 +107,7 @@ class Simulation:
         self._meter = meter
         self._observers = observers
         self._clock = clock
-        self._max_temperature_K = max_temperature_K
+        self._guards = guards
 
     def run(self, last_step: int, report: Report, stop: Callable[[], object]) -> None:
         """Go on until a step number.
@@ -108,7 +116,7 @@ class Simulation:
         ----------
         last_step : int
         report : callable
-            Called after each step with its state and temperature in K.
+            Called after each step with its state, temperature and conserved energy.
         stop : callable
             Asked after each step; true ends the run there.
 
@@ -117,22 +125,15 @@ class Simulation:
         SimulationError
             Naming the step and the atoms; ``failed`` is the offending state.
         """
+        before = self._meter.vitals(self.state)
         while self.state.step < last_step and not stop():
             with self._clock.section("step"):
                 state = self._advance()
-                temperature = self._meter.temperature(state)
-            if not temperature <= self._max_temperature_K:
-                self.failed = state
-                raise SimulationError(
-                    f"step {state.step}: the temperature is {temperature:.0f} K, above "
-                    f"guards.max_temperature_K = {self._max_temperature_K:g}; take a shorter "
-                    "timestep or another starting structure",
-                    step=state.step,
-                    temperature_K=temperature,
-                )
-            self.state = state
+                vitals = self._meter.vitals(state)
+            self._check(state, vitals, before)
+            self.state, before = state, vitals
             self.observe()
-            report(state, temperature)
+            report(state, vitals)
 
     def observe(self) -> None:
         """Show the state to the observers whose turn it is."""
@@ -156,6 +157,53 @@ class Simulation:
         except MDGIEError as error:
             step = self.state.step + 1
             if self._forces.last_positions is not None:
-                self.failed = self.state._replace(step=step, positions=self._forces.last_positions)
+                assert self._forces.last_cell is not None
+                self.failed = self.state._replace(
+                    step=step,
+                    positions=self._forces.last_positions,
+                    cell=self._forces.last_cell,
+                )
             data = {**error.data, "step": step}
             raise SimulationError(f"step {step}: {error}", **data) from error
+
+    def _check(self, state: MDState, now: Vitals, before: Vitals) -> None:
+        guards, n_atoms = self._guards, len(state.masses)
+        heating = now.temperature_K - before.temperature_K
+        gain = (now.conserved_eV - before.conserved_eV) / n_atoms
+        # Written so that what is not a number fails.
+        if not now.temperature_K <= guards.max_temperature_K:
+            what = (
+                f"the temperature is {now.temperature_K:.0f} K, above guards.max_temperature_K = "
+                f"{guards.max_temperature_K:g}"
+            )
+        elif not abs(heating) <= guards.max_temperature_jump_K:
+            what = (
+                f"the temperature went from {before.temperature_K:.0f} to {now.temperature_K:.0f} "
+                f"K, by more than guards.max_temperature_jump_K = {guards.max_temperature_jump_K:g}"
+            )
+        elif not abs(gain) <= guards.max_energy_jump_eV:
+            what = (
+                f"the conserved energy changed by {gain:.3g} eV/atom, more than "
+                f"guards.max_energy_jump_eV = {guards.max_energy_jump_eV:g}"
+            )
+        else:
+            return
+        self.failed = state
+        fastest = _fastest(state)
+        raise SimulationError(
+            f"step {state.step}: {what}; the fastest atoms are {_listed(fastest)}: take a shorter "
+            "timestep or another starting structure",
+            step=state.step,
+            temperature_K=now.temperature_K,
+            atoms=fastest,
+        )
+
+
+def _fastest(state: MDState) -> list[int]:
+    energies = state.masses * state.velocities.square().sum(1)
+    atoms: list[int] = energies.topk(min(3, len(energies))).indices.tolist()
+    return atoms
+
+
+def _listed(atoms: list[int]) -> str:
+    return ", ".join(map(str, atoms))

@@ -1,4 +1,4 @@
-"""State of a run and what is read off it: kinetic energy, pressure tensor, first velocities."""
+"""State of a run and what is read off it: kinetic energy, temperature, pressure."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from md_gie.engine.base import Evaluation
-from md_gie.md import random
+from md_gie.md.freedom import Freedom, center_velocity
 from md_gie.units import AMU_A2_FS2_EV, BOLTZMANN_EV_K
 
 Evaluate: TypeAlias = Callable[[Tensor, Tensor], Evaluation]
@@ -15,7 +15,7 @@ Evaluate: TypeAlias = Callable[[Tensor, Tensor], Evaluation]
 
 
 class MDState(NamedTuple):
-    """Everything that a step changes, float64 on one device.
+    """Everything that a step changes or needs, float64 on one device.
 
     Attributes
     ----------
@@ -32,7 +32,10 @@ class MDState(NamedTuple):
     virial : (3, 3), eV
         These three belong to ``positions``.
     bath_energy : (), eV
-        Energy given to the thermostat since the run began.
+        What thermostat and barostat have taken since the run began: its sum with potential and
+        kinetic energy is conserved.
+    bath : (B,)
+        Variables of the integrator's own, on the CPU.
     """
 
     step: int
@@ -44,6 +47,7 @@ class MDState(NamedTuple):
     forces: Tensor
     virial: Tensor
     bath_energy: Tensor
+    bath: Tensor
 
     @classmethod
     def start(
@@ -51,17 +55,17 @@ class MDState(NamedTuple):
     ) -> "MDState":
         """Return the state of step 0, with energy and forces from ``evaluate``."""
         result = evaluate(positions, cell)
-        bath = torch.zeros((), dtype=torch.float64, device=positions.device)
         return cls(
-            0,
-            positions,
-            velocities,
-            masses,
-            cell,
-            result.energy,
-            result.forces,
-            result.virial,
-            bath,
+            step=0,
+            positions=positions,
+            velocities=velocities,
+            masses=masses,
+            cell=cell,
+            energy=result.energy,
+            forces=result.forces,
+            virial=result.virial,
+            bath_energy=torch.zeros((), dtype=torch.float64, device=positions.device),
+            bath=torch.zeros(0, dtype=torch.float64),
         )
 
 
@@ -75,23 +79,34 @@ def kinetic_energy_of(velocities: Tensor, masses: Tensor) -> Tensor:
     return 0.5 * AMU_A2_FS2_EV * (masses[:, None] * velocities.square()).sum()
 
 
-def kinetic_temperature(state: MDState, degrees_of_freedom: int) -> Tensor:
-    """Kinetic temperature, () float64, K, from the energy that ``degrees_of_freedom`` share.
+def kinetic_tensor(velocities: Tensor, masses: Tensor) -> Tensor:
+    """Sum of m v v, (3, 3) float64, eV; its trace is twice the kinetic energy."""
+    return AMU_A2_FS2_EV * (velocities.T @ (masses[:, None] * velocities))
 
-    With 3 N - 3 degrees of freedom the motion of the centre of mass is a constant and not heat,
-    so its energy is left out.
-    """
+
+def thermal_energy(state: MDState, freedom: Freedom) -> Tensor:
+    """Kinetic energy without that of a conserved motion of the centre of mass, () float64, eV."""
     kinetic = kinetic_energy(state)
-    if degrees_of_freedom == 3 * len(state.masses) - 3:
-        momentum = (state.masses[:, None] * state.velocities).sum(0)
-        kinetic = kinetic - 0.5 * AMU_A2_FS2_EV * momentum.square().sum() / state.masses.sum()
-    return 2.0 * kinetic / (degrees_of_freedom * BOLTZMANN_EV_K)
+    if freedom.fixed_center:
+        drift = center_velocity(state.velocities, state.masses)
+        kinetic = kinetic - 0.5 * AMU_A2_FS2_EV * state.masses.sum() * drift.square().sum()
+    return kinetic
+
+
+def kinetic_temperature(state: MDState, freedom: Freedom) -> Tensor:
+    """Kinetic temperature, () float64, K, from the energy that the degrees of freedom share."""
+    return 2.0 * thermal_energy(state, freedom) / (freedom.count * BOLTZMANN_EV_K)
+
+
+def conserved_energy(state: MDState) -> Tensor:
+    """Potential + kinetic + bath energy, () float64, eV, that the dynamics leaves constant."""
+    return state.energy + kinetic_energy(state) + state.bath_energy
 
 
 def volume(cell: Tensor) -> Tensor:
     """Volume of a cell (3, 3), () float64, Å³."""
-    determinant: Tensor = torch.linalg.det(cell)
-    return determinant.abs()
+    first, second, third = cell
+    return torch.dot(first, torch.linalg.cross(second, third)).abs()
 
 
 def virial_stress(state: MDState) -> Tensor:
@@ -110,24 +125,3 @@ def pressure(state: MDState) -> Tensor:
     Reference: Allen and Tildesley, Computer Simulation of Liquids, 2nd ed. (2017), section 2.7.
     """
     return (state.virial.trace() + 2.0 * kinetic_energy(state)) / (3.0 * volume(state.cell))
-
-
-def maxwell_boltzmann(masses: Tensor, temperature_K: float, seed: int) -> Tensor:
-    """Velocities (N, 3) in Å/fs, drawn at a temperature, with zero total momentum.
-
-    Each component is normal with variance ``kT / m``; the velocity of the centre of mass is then
-    taken away, so that 3 N - 3 degrees of freedom are at ``temperature_K`` on average. A single
-    atom keeps its velocity.
-
-    Parameters
-    ----------
-    masses : (N,) float64, amu
-    temperature_K : float
-    seed : int
-    """
-    noise = random.normals(seed, range(1), len(masses), masses.device, stream=random.VELOCITIES)[0]
-    scale = torch.sqrt(BOLTZMANN_EV_K * temperature_K / (AMU_A2_FS2_EV * masses))
-    velocities = scale[:, None] * noise
-    if len(masses) == 1:
-        return velocities
-    return velocities - (masses[:, None] * velocities).sum(0) / masses.sum()

@@ -14,7 +14,16 @@ from md_gie.errors import ConfigError
 
 T = TypeVar("T")
 
-_TYPE_NAMES = {str: "text", int: "an integer", float: "a number", bool: "true or false"}
+Points = tuple[tuple[float, float], ...]
+"""A list of [time, value] pairs."""
+
+_TYPE_NAMES = {
+    str: "text",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    Points: "a list of [time, value] pairs",
+}
 
 _LONGEST_SHOWN = 60
 
@@ -140,11 +149,22 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if typing.get_origin(option) is Literal:
             if any(value == choice and type(value) is type(choice) for choice in _choices(option)):
                 return value
+        elif option == Points:
+            if isinstance(value, list) and value and all(map(_is_pair, value)):
+                return tuple((_to_float(x, where), _to_float(y, where)) for x, y in value)
         elif option is float and type(value) in (int, float):
             return _to_float(value, where)
         elif type(value) is option:
             return value
     raise ConfigError(f"{where}: got {_shown(value)}; {_describe(hint)} is needed", value=value)
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(number) in (int, float) for number in value)
+    )
 
 
 def _to_float(value: float, where: str) -> float:
@@ -186,7 +206,9 @@ def _describe(hint: Any) -> str:
 
 
 def check_range(value: Any, limits: Mapping[str, Any], where: str) -> None:
-    """Compare a number with the limits of a ``bounded`` field; None is always allowed.
+    """Compare a number, or the values of points, with the limits of a ``bounded`` field.
+
+    None is always allowed.
 
     Raises
     ------
@@ -194,6 +216,10 @@ def check_range(value: Any, limits: Mapping[str, Any], where: str) -> None:
         Beginning with ``where``, if it is out of range or not finite.
     """
     if value is None or not limits:
+        return
+    if isinstance(value, tuple):
+        for _, number in value:
+            check_range(number, limits, where)
         return
     above, at_least, at_most, below = map(limits.get, ("above", "at_least", "at_most", "below"))
     shown = _shown(value)

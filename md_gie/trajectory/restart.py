@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_FORMAT = 1
+_FORMAT = 2
+_PROGRAM = "md_gie"
 
 
 class Restart(NamedTuple):
@@ -69,10 +70,33 @@ class RestartFiles:
         """List the files that are there."""
         return [path for path in self.paths if path.exists()]
 
+    def refuse_foreign(self) -> None:
+        """Raise TrajectoryError if a file that bears such a name is no restart file of md_gie.
+
+        Raises
+        ------
+        TrajectoryError
+            Naming the file; nothing is changed.
+        """
+        for path in self.existing():
+            if not _is_ours(path):
+                raise TrajectoryError(
+                    f"{path} is damaged or no restart file of md_gie, and is not overwritten: move "
+                    "it away, or name another trajectory",
+                    path=path,
+                )
+
     def remove(self) -> None:
-        """Delete both files."""
-        for path in self.paths:
-            path.unlink(missing_ok=True)
+        """Delete both files.
+
+        Raises
+        ------
+        TrajectoryError
+            If one of them is no restart file of md_gie; then neither is deleted.
+        """
+        self.refuse_foreign()
+        for path in self.existing():
+            path.unlink()
 
     def write(
         self, step: int, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
@@ -99,7 +123,9 @@ class RestartFiles:
             self._next = self._older_slot()
         path = self.paths[self._next]
         temporary = path.with_suffix(".tmp")
-        head = json.dumps({"format": _FORMAT, "step": step, "facts": dict(facts)})
+        head = json.dumps(
+            {"program": _PROGRAM, "format": _FORMAT, "step": step, "facts": dict(facts)}
+        )
         try:
             with temporary.open("wb") as file:
                 np.savez(file, allow_pickle=False, head=np.array(head), **arrays)
@@ -143,6 +169,19 @@ class RestartFiles:
         if restart is None or self._is_whole is None or self._is_whole(restart):
             return restart
         return None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a restart file of this or an earlier format."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            head = json.loads(str(archive["head"]))
+        # The first format did not name the program.
+        return head.get("program", _PROGRAM) == _PROGRAM and {"format", "step", "facts"} <= set(
+            head
+        )
+    except Exception:  # noqa: BLE001 - see below
+        return False
 
 
 def _read(path: Path) -> Restart | None:

@@ -16,8 +16,9 @@ import md_gie.engine
 from md_gie.md import run_from_config
 from md_gie.md.config import GuardsTable
 from md_gie.md.forces import GuardedForces
+from md_gie.md.freedom import maxwell_boltzmann
 from md_gie.md.run import RunOutcome
-from md_gie.md.state import MDState, maxwell_boltzmann
+from md_gie.md.state import MDState
 from md_gie.md.timing import Clock
 from md_gie.neighbors import NeighborCache
 from md_gie.structure import Structure, write_structure

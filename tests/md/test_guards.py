@@ -111,3 +111,43 @@ def test_failed_frame_replaces_an_earlier_one(
     for _ in range(2):
         with pytest.raises(SimulationError, match=r"argon.failed.h5md the one that failed"):
             run(overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("guard", "message"),
+    [
+        (
+            "max_temperature_jump_K = 1e-3",
+            r"step 1: the temperature went from 74 to \d\d K, by more",
+        ),
+        ("max_energy_jump_eV = 1e-12", r"step 1: the conserved energy changed by [-\d.e]+ eV/atom"),
+    ],
+)
+def test_jumps_stop_the_run_and_name_atoms(
+    run_folder: Path,
+    edit_config: Callable[..., Path],
+    run: Callable[..., Result],
+    guard: str,
+    message: str,
+) -> None:
+    edit_config(("seed = 7", f"seed = 7\n[guards]\n{guard}"))
+    with pytest.raises(SimulationError, match=message) as caught:
+        run()
+    assert len(caught.value.data["atoms"]) == 3
+    assert f"guards.{guard.split(' ')[0]}" in str(caught.value)
+    with H5MDReader("argon.failed.h5md") as reader:
+        fastest = np.linalg.norm(reader[0].velocities, axis=1).argmax()
+    assert caught.value.data["atoms"][0] == fastest
+
+
+def test_too_long_a_timestep_is_found_out(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(
+        ("timestep_fs = 4.0", "timestep_fs = 100"), ("temperature_K = 60", "temperature_K = 900")
+    )
+    with pytest.raises(SimulationError, match=r"step \d+: (atoms|the conserved energy|the temper)"):
+        run()
+    with H5MDReader("argon.h5md") as reader:
+        reader.verify()
+        assert np.ptp(reader.observable("conserved_energy")) / 32 < 1.0

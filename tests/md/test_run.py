@@ -11,6 +11,7 @@ import torch
 
 from md_gie.errors import ConfigError, TrajectoryError
 from md_gie.md import run_from_config
+from md_gie.md.observers import OBSERVABLES, PERIODIC_OBSERVABLES
 from md_gie.md.run import RunOutcome
 from md_gie.structure import Structure, write_structure
 from md_gie.trajectory import H5MDReader, RestartFiles
@@ -79,6 +80,13 @@ def test_files_of_an_earlier_run_are_not_overwritten_unasked(
     Path("argon.h5md").unlink()
     with pytest.raises(TrajectoryError, match=r"restart-\d.npz exists"):
         run()
+    kept = Path("argon.restart-0.npz").read_bytes()
+    Path("argon.restart-0.npz").write_text("a thesis")
+    with pytest.raises(TrajectoryError, match=r"restart-0.npz is damaged or no restart file"):
+        run(n_steps=4, overwrite=True)
+    assert Path("argon.restart-0.npz").read_text() == "a thesis"
+    assert not Path("argon.h5md").exists()
+    Path("argon.restart-0.npz").write_bytes(kept)
     run(n_steps=4, overwrite=True)
     latest = RestartFiles("argon.h5md").latest()
     assert latest is not None
@@ -141,3 +149,100 @@ def test_default_dtype_and_threads_are_left_alone(
     before = read()
     run(n_steps=4)
     assert read() == before
+
+
+def test_frames_carry_the_listed_observables(
+    run_folder: Path, argon: Structure, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(("nvt-langevin", "npt-isotropic"), ("friction_per_ps = 2", BAROSTAT))
+    outcome, _, _ = run()
+    with H5MDReader("argon.h5md") as reader:
+        listed = {item.name: item.unit for item in OBSERVABLES + PERIODIC_OBSERVABLES}
+        assert reader.observables == listed
+        volumes = [abs(np.linalg.det(frame.cell)) for frame in reader]
+        np.testing.assert_allclose(reader.observable("volume"), volumes, rtol=1e-12)
+        assert np.ptp(volumes) > 1
+        last = reader[-1]
+        fractions = last.positions.astype(float) @ np.linalg.inv(last.cell)
+        apart = fractions[:, None] - fractions
+        vectors = (apart - np.round(apart)) @ last.cell
+        distances = np.linalg.norm(vectors, axis=-1)[~np.eye(32, dtype=bool)]
+        assert reader.observable("closest_distance")[-1] == pytest.approx(distances.min(), abs=1e-5)
+        builds = reader.observable("neighbor_builds")
+        assert builds[0] == 1
+        assert builds[-1] <= outcome.summary.n_builds
+        assert reader.summaries[0]["last_step"] == 60
+        assert reader.summaries[0]["ns_per_day"] == outcome.summary.ns_per_day
+
+
+BAROSTAT = """thermostat_fs = 100
+barostat_fs = 100
+compressibility_per_GPa = 0.3
+pressure_GPa = 0.1"""
+
+
+def test_atoms_without_neighbours_have_the_cutoff_as_closest_distance(
+    run_folder: Path, run: Callable[..., Result]
+) -> None:
+    apart = Structure(np.full(2, 18), np.array([[0.0, 0, 0], [9, 0, 0]]), np.eye(3) * 0, False)
+    write_structure("argon.extxyz", apart)
+    run(n_steps=2)
+    with H5MDReader("argon.h5md") as reader:
+        assert reader.observable("closest_distance").tolist() == [6.0, 6.0]
+
+
+def test_frozen_atoms_stay_where_they_are(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(
+        ("seed = 7", 'seed = 7\nfrozen_atoms = "0-9, 31"'),
+        ("restart_every = 10", 'restart_every = 10\nposition_dtype = "f8"'),
+    )
+    _, _, err = run()
+    assert "32 atoms (11 frozen)" in err
+    assert "63 degrees of freedom" in err
+    with H5MDReader("argon.h5md") as reader:
+        moved = np.abs(reader[-1].positions - reader[0].positions).max(1)
+    assert (moved[:10] == 0).all()
+    assert moved[31] == 0
+    assert (moved[10:31] > 0).all()
+
+
+def test_all_atoms_frozen_is_a_mistake(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(("seed = 7", 'seed = 7\nfrozen_atoms = "0-31"'))
+    with pytest.raises(ConfigError, match="all 32 atoms are frozen; leave one that moves"):
+        run()
+
+
+def test_thermostats_leave_out_the_motion_of_the_whole(
+    run_folder: Path, argon: Structure, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    velocities = np.random.default_rng(5).normal(scale=1e-3, size=(32, 3)) + 0.01
+    atoms = argon.numbers, argon.positions, argon.cell, argon.pbc
+    write_structure("argon.extxyz", Structure(*atoms, velocities))
+    edit_config(("nvt-langevin", "nvt-bussi"), ("friction_per_ps = 2", "thermostat_fs = 100"))
+    _, _, err = run(n_steps=2)
+    assert "the centre of mass moved, which nvt-bussi would take for heat" in err
+    with H5MDReader("argon.h5md") as reader:
+        assert np.abs(reader[0].velocities.mean(0)).max() < 1e-8
+    write_structure("argon.extxyz", Structure(*atoms, velocities * 0))
+    with pytest.raises(ConfigError, match="scales velocities and all atoms are at rest"):
+        run(overwrite=True)
+
+
+def test_free_molecules_are_drawn_without_rotation(
+    run_folder: Path, argon: Structure, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    write_structure(
+        "argon.extxyz", Structure(argon.numbers[:4], argon.positions[:4], argon.cell * 0, False)
+    )
+    edit_config(("nvt-langevin", "nvt-nose-hoover"), ("friction_per_ps = 2", "thermostat_fs = 100"))
+    _, _, err = run(n_steps=40)
+    assert "6 degrees of freedom" in err
+    with H5MDReader("argon.h5md") as reader:
+        for frame in (reader[0], reader[-1]):
+            arms = frame.positions - frame.positions.mean(0)
+            turning = np.abs(np.cross(arms, frame.velocities).sum(0)).max()
+            assert turning < 1e-6 * np.abs(arms).max() * np.abs(frame.velocities).max() * 10

@@ -75,7 +75,7 @@ def test_unwritable_folder_is_named(tmp_path: Path) -> None:
         RestartFiles(tmp_path / "missing" / "w.h5md").write(3, ARRAYS, {})
 
 
-HEAD = {"format": 1, "step": 20, "facts": {}}
+HEAD = {"format": 2, "step": 20, "facts": {}}
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ HEAD = {"format": 1, "step": 20, "facts": {}}
     [
         [1],
         "text",
-        {"format": 1, "facts": {}},
-        {"format": 1, "step": 20},
+        {"format": 2, "facts": {}},
+        {"format": 2, "step": 20},
         HEAD | {"step": "20"},
         HEAD | {"step": -1},
         HEAD | {"step": True},
         HEAD | {"facts": [1]},
-        HEAD | {"format": 2},
+        HEAD | {"format": 3},
     ],
 )
 def test_odd_head_is_damage(tmp_path: Path, head: Any) -> None:
@@ -130,3 +130,31 @@ def test_what_the_owner_cannot_use_is_damage(tmp_path: Path) -> None:
     assert latest is not None
     assert latest.step == 10
     assert checked.write(30, ARRAYS, {"good": True}) == newer
+
+
+def test_only_restart_files_are_removed(tmp_path: Path) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    for step in (1, 2):
+        files.write(step, ARRAYS, {})
+    foreign = files.paths[1]
+    np.savez(foreign, years=np.arange(40))
+    before = foreign.read_bytes()
+    for content in (before, b"a thesis", b""):
+        foreign.write_bytes(content)
+        with pytest.raises(TrajectoryError, match=r"w.restart-1.npz is damaged or no restart file"):
+            files.remove()
+        assert foreign.read_bytes() == content
+        assert files.paths[0].exists()
+    foreign.unlink()
+    files.remove()
+    assert not files.existing()
+
+
+def test_restart_files_of_the_first_format_are_removed(tmp_path: Path) -> None:
+    files = RestartFiles(tmp_path / "w.h5md")
+    head = json.dumps({"format": 1, "step": 5, "facts": {}})
+    np.savez(files.paths[0], head=np.array(head), **ARRAYS)
+    with pytest.raises(TrajectoryError, match="not restart files of this version"):
+        files.latest()
+    files.remove()
+    assert not files.existing()
