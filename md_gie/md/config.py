@@ -45,11 +45,16 @@ class NeighborsTable:
 class OutputTable:
     """``[output]``: files, relative to the current directory, and how many steps apart they are.
 
-    Restart files lie beside the trajectory and bear its name.
+    Frames come every ``trajectory_every`` steps; with them velocities, forces and observables
+    (energies, temperature, pressure, …) unless these have a cadence of their own. Of velocities and
+    forces 0 means never. Restart files lie beside the trajectory and bear its name.
     """
 
     trajectory: str
     trajectory_every: int = bounded(10, at_least=1, at_most=MOST_STEPS)
+    velocities_every: int | None = bounded(None, at_least=0, at_most=MOST_STEPS)
+    forces_every: int | None = bounded(None, at_least=0, at_most=MOST_STEPS)
+    observables_every: int | None = bounded(None, at_least=1, at_most=MOST_STEPS)
     thermo_every: int = bounded(50, at_least=1, at_most=MOST_STEPS)
     restart_every: int = bounded(500, at_least=1, at_most=MOST_STEPS)
     position_dtype: Literal["f4", "f8"] = "f4"

@@ -154,23 +154,25 @@ _COLUMNS = {
 
 
 class TrajectoryObserver:
-    """Appends frames to a trajectory.
+    """Appends to a trajectory what is due of a state.
 
     Parameters
     ----------
     writer : H5MDWriter
+        It knows what is due when.
     meter : Meter
-    every : int
     """
 
-    def __init__(self, writer: H5MDWriter, meter: Meter, every: int) -> None:
-        self.every = every
+    every = 1
+
+    def __init__(self, writer: H5MDWriter, meter: Meter) -> None:
         self._writer = writer
         self._meter = meter
 
     def observe(self, state: MDState) -> None:
-        """Append the frame of a state."""
-        self._writer.append(frame_of(state, self._meter))
+        """Append the frame of a state, or the parts of it that are due."""
+        if self._writer.due(state.step):
+            self._writer.append(frame_of(state, self._meter))
 
 
 class RestartObserver:

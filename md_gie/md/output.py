@@ -113,18 +113,28 @@ def create_trajectory(
     return H5MDWriter.create(config.trajectory_file, header, options, overwrite=overwrite)
 
 
-def frame_bytes(config: RunConfig, parts: RunParts) -> int:
-    """Return what a frame of the run's trajectory takes, without compression."""
-    table = elements(len(parts.structure), _options(config, parts))
-    return sum(element.frame_bytes for element in table)
+def trajectory_bytes(config: RunConfig, parts: RunParts) -> int:
+    """Return what the run's trajectory takes, without compression and bookkeeping."""
+    options = _options(config, parts)
+    last, cadences = config.md.n_steps, options.cadences()
+    entries = {stream: last // every + 1 for stream, every in cadences.items()}
+    table = elements(len(parts.structure), options)
+    return sum(element.frame_bytes * entries[element.stream] for element in table)
 
 
 def _options(config: RunConfig, parts: RunParts) -> TrajectoryOptions:
+    output = config.output
     return TrajectoryOptions(
         parts.meter.observables,
-        position_dtype=config.output.position_dtype,
-        force_unit=config.output.force_unit,
-        compression=config.output.compression,
+        velocities=output.velocities_every != 0,
+        forces=output.forces_every != 0,
+        frames_every=output.trajectory_every,
+        velocities_every=output.velocities_every or None,
+        forces_every=output.forces_every or None,
+        observables_every=output.observables_every,
+        position_dtype=output.position_dtype,
+        force_unit=output.force_unit,
+        compression=output.compression,
     )
 
 

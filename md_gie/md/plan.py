@@ -8,7 +8,7 @@ from typing import TextIO
 from md_gie.md.config import RunConfig
 from md_gie.md.headline import headline
 from md_gie.md.observers import Vitals
-from md_gie.md.output import check_files, frame_bytes
+from md_gie.md.output import check_files, trajectory_bytes
 from md_gie.md.progress import clock_time
 from md_gie.md.setup import RunParts, build_parts, first_state
 from md_gie.md.simulation import Simulation
@@ -92,8 +92,8 @@ def _sizes(config: RunConfig, parts: RunParts) -> tuple[str, str]:
     peaks = peak_memory_bytes(parts.engine.device)
     memory = ", ".join(f"{name} {size / 2**20:.0f} MiB" for name, size in peaks.items())
     n_frames = config.md.n_steps // config.output.trajectory_every + 1
-    each = frame_bytes(config, parts)
+    size = trajectory_bytes(config, parts) / 1e6
     return (
         f"memory: {memory or 'unknown'}, the peak of the trial",
-        f"trajectory: {n_frames} frames of {each / 1e3:.1f} kB, {n_frames * each / 1e6:.1f} MB",
+        f"trajectory: {n_frames} frames, {size:.2f} MB uncompressed",
     )

@@ -11,6 +11,16 @@ import torch
 from md_gie.md.config import RunConfig
 from md_gie.md.setup import RunParts
 
+_IN_TRAJECTORY = (
+    "trajectory_every",
+    "velocities_every",
+    "forces_every",
+    "observables_every",
+    "position_dtype",
+    "force_unit",
+    "compression",
+)
+
 
 def shared_facts(config: RunConfig, parts: RunParts) -> dict[str, Any]:
     """Return what must not change between a run and its continuation, as JSON values."""
@@ -24,7 +34,7 @@ def shared_facts(config: RunConfig, parts: RunParts) -> dict[str, Any]:
         "pbc": structure.pbc.tolist(),
         **json.loads(json.dumps(settings)),
         "skin_A": config.neighbors.skin_A,
-        "trajectory_every": config.output.trajectory_every,
+        **{name: getattr(config.output, name) for name in _IN_TRAJECTORY},
     }
 
 

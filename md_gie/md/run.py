@@ -115,6 +115,7 @@ def _go(
     observe_first: bool,
 ) -> RunOutcome:
     first, last = state.step, config.md.n_steps
+    earlier_builds = parts.forces.cache.n_builds if first else 0
     stderr.write(headline(config, parts, first))
     progress = Progress(first, last, stderr)
     output = config.output
@@ -122,7 +123,7 @@ def _go(
         ThermoTable(
             parts.meter, output.thermo_every, lambda line: progress.write_above(line, stdout)
         ),
-        TrajectoryObserver(saver.writer, parts.meter, output.trajectory_every),
+        TrajectoryObserver(saver.writer, parts.meter),
         RestartObserver(saver.save, output.restart_every),
     )
     simulation = Simulation(
@@ -151,7 +152,7 @@ def _go(
     finally:
         progress.close()
     saver.save(simulation.state)
-    summary = _summarize(simulation, parts, simulation.state.step - first)
+    summary = _summarize(simulation, parts, simulation.state.step - first, earlier_builds)
     saver.writer.record_summary({"last_step": simulation.state.step, **summary.facts()})
     stdout.write(f"{summary.line()}\n")
     return RunOutcome(simulation.state.step, summary, stop.signal_number)
@@ -169,12 +170,14 @@ def _resume(restart: Restart, parts: RunParts, facts: dict[str, Any], stderr: Te
     return checkpoint.unpack(restart, parts.forces.cache, parts.engine.device)
 
 
-def _summarize(simulation: Simulation, parts: RunParts, n_steps: int) -> RunSummary:
+def _summarize(
+    simulation: Simulation, parts: RunParts, n_steps: int, earlier_builds: int
+) -> RunSummary:
     return RunSummary(
         n_steps=n_steps,
         n_atoms=len(parts.structure),
         n_edges=parts.forces.n_edges,
-        n_builds=parts.forces.cache.n_builds,
+        n_builds=parts.forces.cache.n_builds - earlier_builds,
         milliseconds=simulation.milliseconds(n_steps),
         timestep_fs=parts.integrator.timestep_fs,
         peak_bytes=peak_memory_bytes(parts.engine.device),

@@ -27,7 +27,7 @@ class RunSummary:
     n_atoms, n_edges : int
         Edges are those of the last step.
     n_builds : int
-        Neighbour lists built.
+        Neighbour lists built in this process.
     milliseconds : dict of str to float
         Mean of a step by part: ``neighbours``, ``model``, ``integration``, ``writing``.
     timestep_fs : float

@@ -33,18 +33,25 @@ def test_says_what_would_run_and_writes_nothing(run_folder: Path) -> None:
 
 
 def test_size_of_the_trajectory_is_right(
-    run_folder: Path, run: Callable[..., tuple[RunOutcome, str, str]]
+    run_folder: Path,
+    edit_config: Callable[..., Path],
+    run: Callable[..., tuple[RunOutcome, str, str]],
 ) -> None:
-    text = plan(n_steps=400)
-    found = re.search(r"trajectory: 201 frames of ([\d.]+) kB, ([\d.]+) MB\n", text)
-    assert found is not None
-    run(n_steps=200)
-    small = Path("argon.h5md").stat().st_size
-    run(n_steps=400, overwrite=True)
-    grown = Path("argon.h5md").stat().st_size - small
-    # Observables grow by whole chunks.
-    assert float(found[1]) * 1e3 == pytest.approx(grown / 100, rel=0.35)
-    assert float(found[2]) == pytest.approx(201 * float(found[1]) / 1e3, abs=0.06)
+    edit_config(
+        ("trajectory_every = 2", "trajectory_every = 2\nforces_every = 8\nvelocities_every = 0")
+    )
+    found = [
+        re.search(r"trajectory: (\d+) frames, ([\d.]+) MB", plan(n_steps=n)) for n in (400, 800)
+    ]
+    assert [match[1] for match in found if match] == ["201", "401"]
+    sizes = []
+    for n_steps in (400, 800):
+        run(n_steps=n_steps, overwrite=True)
+        sizes.append(Path("argon.h5md").stat().st_size)
+    # Positions and species of a frame, a quarter of its forces; observables grow by whole chunks.
+    told = 1e6 * (float(found[1][2]) - float(found[0][2]))
+    assert told == pytest.approx(200 * (32 * (12 + 2 + 12 / 4) + 200), rel=0.15)
+    assert told == pytest.approx(sizes[1] - sizes[0], rel=0.5)
 
 
 def test_refuses_what_a_run_refuses(

@@ -246,3 +246,46 @@ def test_free_molecules_are_drawn_without_rotation(
             arms = frame.positions - frame.positions.mean(0)
             turning = np.abs(np.cross(arms, frame.velocities).sum(0)).max()
             assert turning < 1e-6 * np.abs(arms).max() * np.abs(frame.velocities).max() * 10
+
+
+def test_each_kind_of_data_has_its_cadence(
+    run_folder: Path,
+    edit_config: Callable[..., Path],
+    run: Callable[..., Result],
+    contents: Callable[[Path], dict[str, bytes]],
+) -> None:
+    edit_config(
+        (
+            "trajectory_every = 2",
+            "trajectory_every = 6\nvelocities_every = 0\nforces_every = 12\nobservables_every = 1",
+        )
+    )
+    run()
+    with H5MDReader("argon.h5md") as reader:
+        assert reader.steps.tolist() == list(range(0, 61, 6))
+        assert reader[1].velocities is None
+        assert [frame.forces is not None for frame in reader] == [True, False] * 5 + [True]
+        steps, times, values = reader.series("temperature")
+        assert steps.tolist() == list(range(61))
+        np.testing.assert_allclose(times, 4.0 * steps)
+        assert len(np.unique(values)) == 61
+    expected = contents(run_folder / "argon.h5md")
+    run(overwrite=True, n_steps=33)
+    run(resume=True)
+    assert contents(run_folder / "argon.h5md") == expected
+    edit_config(("forces_every = 12", "forces_every = 6"))
+    with pytest.raises(TrajectoryError, match="forces_every was 12 and is now 6"):
+        run(resume=True, n_steps=70)
+
+
+def test_summaries_count_the_lists_of_their_process(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    edit_config(("temperature_K = 60", "temperature_K = 400"))
+    run(n_steps=37)
+    run(resume=True)
+    with H5MDReader("argon.h5md") as reader:
+        parts = [entry["n_builds"] for entry in reader.summaries]
+        assert min(parts) > 0
+        assert sum(parts) == reader.observable("neighbor_builds")[-1]
+        assert [entry["n_steps"] for entry in reader.summaries] == [37, 23]
