@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import h5py
 
@@ -49,6 +49,43 @@ def release(path: Path) -> None:
     _written_here.discard(path.resolve())
 
 
+def lock(path: Path) -> IO[bytes]:
+    """Hold a file against other processes of md_gie until what is returned is closed.
+
+    Raises
+    ------
+    TrajectoryError
+        If another process holds it.
+    """
+    file = path.open("ab")
+    # Where the system has no such locks, as on Windows, an open file cannot be replaced anyway.
+    if os.name == "posix":
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise in_use(path) from error
+    return file
+
+
+def in_use(path: Path) -> TrajectoryError:
+    """Error of a file that another process has."""
+    return TrajectoryError(
+        f"{path} is in use by another process; wait for it to end, or write to another file",
+        path=path,
+    )
+
+
+def exists_already(path: Path) -> TrajectoryError:
+    """Error of a file that must not be overwritten."""
+    return TrajectoryError(
+        f"{path} exists and is not overwritten unasked; name another file or move it away",
+        path=path,
+    )
+
+
 def open_file(path: Path, mode: str) -> h5py.File:
     """Open an HDF5 file as a trajectory of md_gie.
 
@@ -62,10 +99,7 @@ def open_file(path: Path, mode: str) -> h5py.File:
     try:
         file = h5py.File(path, mode, libver=layout.LIBRARY_VERSIONS)
     except BlockingIOError as error:
-        raise TrajectoryError(
-            f"{path} is in use by another process; wait for it to end, or write to another file",
-            path=path,
-        ) from error
+        raise in_use(path) from error
     except PermissionError:
         raise
     except OSError as error:

@@ -84,10 +84,7 @@ class H5MDWriter:
         try:
             file = h5py.File(path, "x", libver=layout.LIBRARY_VERSIONS)
         except FileExistsError as error:
-            raise TrajectoryError(
-                f"{path} exists and is not overwritten unasked; name another file or move it away",
-                path=path,
-            ) from error
+            raise files.exists_already(path) from error
         try:
             files.reserve(file, _METADATA_BYTES)
             layout.create_tree(file, header, options)
