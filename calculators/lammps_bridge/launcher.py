@@ -8,10 +8,10 @@ from typing import Any
 
 from md_gie.calculators.lammps_bridge import script
 from md_gie.calculators.lammps_bridge.api import LammpsAPI
-from md_gie.calculators.lammps_bridge.failure import Interrupted, end_process
+from md_gie.calculators.lammps_bridge.failure import FAILED, Interrupted, end_process
 from md_gie.calculators.lammps_bridge.hooks import attach_bridge, forget, listen_to_signals
 from md_gie.calculators.lammps_bridge.settings import parse_settings
-from md_gie.errors import ConfigError
+from md_gie.errors import ConfigError, MDGIEError
 
 _INPUT_FLAGS = ("-in", "-i")
 _REFUSED_FLAGS = ("-partition", "-p")
@@ -118,11 +118,13 @@ def _value(lmp: Any, name: str) -> str | None:
 
 def _end(error: BaseException, api: LammpsAPI, communicator: Any) -> int:
     """Exit status after an error outside of force calls; with several ranks, end all of them."""
+    if type(error) is Exception:  # what the package raises for LAMMPS's own errors
+        error = MDGIEError(f"LAMMPS stopped: {error}")
+        if communicator is None:
+            sys.stderr.write(f"md-gie: {error}\n")
+            return FAILED
     if communicator is not None:
         end_process(error, "the script", communicator)
-    if type(error) is Exception:  # what the package raises for LAMMPS's own errors
-        sys.stderr.write(f"md-gie: LAMMPS stopped: {error}\n")
-        return 1
     if isinstance(error, Interrupted):
         end_process(error, "the script", None)
     forget(api)
