@@ -204,5 +204,5 @@ def reserve(file: h5py.File, size: int) -> None:
 
 def force_factor(file: h5py.File) -> float:
     """Return what one eV/Å is in the file's force unit; 1 if it holds no forces."""
-    path = f"{layout.PARTICLES}/force/value"
-    return layout.FORCE_FACTORS[file[path].attrs["unit"]] if path in file else 1.0
+    path = layout.value_path("force", file)
+    return 1.0 if path is None else layout.FORCE_FACTORS[file[path].attrs["unit"]]

@@ -28,7 +28,9 @@ PARAMETERS = "parameters/md_gie"
 STEP = f"{PARTICLES}/position/step"
 TIME = f"{PARTICLES}/position/time"
 BOX = f"{PARTICLES}/box"
-FINE = "md_gie/observables"  # readers take any series below /observables for one of frames
+# Other programs number entries by frames, whatever their steps: what has steps of its own would be
+# taken for that of other frames, and so lies where they do not look.
+FINE = "md_gie/streams/observables"
 COMMITTED = "md_gie/n_committed"
 CHECKSUMS = "md_gie/crc32"
 RUNS = "md_gie/runs"
@@ -55,7 +57,13 @@ def stream_home(stream: str) -> str:
 
 def step_path(stream: str) -> str:
     """Dataset of a stream's step numbers."""
-    return {FRAMES: STEP, "observables": f"{FINE}/step"}.get(stream, f"{PARTICLES}/{stream}/step")
+    return STEP if stream == FRAMES else f"{stream_home(stream)}/step"
+
+
+def value_path(name: str, file: Any) -> str | None:
+    """Dataset of velocities or forces in a file, if it has them."""
+    places = (f"{PARTICLES}/{name}/value", f"{stream_home(name)}/value")
+    return next((path for path in places if path in file), None)
 
 
 def time_path(stream: str) -> str:
@@ -211,7 +219,8 @@ def elements(n_atoms: int, options: TrajectoryOptions) -> tuple[Element, ...]:
         parts = math.ceil(n_atoms * 3 * np.dtype(dtype).itemsize / _LARGEST_CHUNK)
         chunk = (1, math.ceil(n_atoms / parts), 3)
         stream = name if name in cadences else FRAMES
-        path = f"{PARTICLES}/{name}/value"
+        group = f"{PARTICLES}/{name}" if stream == FRAMES else stream_home(stream)
+        path = f"{group}/value"
         return Element(path, (n_atoms, 3), dtype, unit, chunk, options.compression, stream)
 
     # Chunks that fill gradually are rewritten, which a kill can tear if they are compressed:
@@ -256,8 +265,8 @@ def create_tree(file: h5py.File, header: TrajectoryHeader, options: TrajectoryOp
     table = elements(len(header.numbers), options)
     for element in table:
         _create_growing(file, element)
-    if options.forces:
-        force = file[f"{PARTICLES}/force/value"]
+    if (path := value_path("force", file)) is not None:
+        force = file[path]
         force.attrs["md_gie_unit_per_eV_Angstrom-1"] = FORCE_FACTORS[options.force_unit]
 
     parameters = file.create_group(PARAMETERS)

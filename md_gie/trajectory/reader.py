@@ -185,8 +185,8 @@ class H5MDReader:
         self.close()
 
     def _optional(self, name: str, index: int, step: int) -> NDArray[Any] | None:
-        path = f"{layout.PARTICLES}/{name}/value"
-        if path not in self._file:
+        path = layout.value_path(name, self._file)
+        if path is None:
             return None
         stream = self._streams.get(name)
         if stream is not None:

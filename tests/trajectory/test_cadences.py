@@ -47,11 +47,14 @@ def test_each_has_its_own_steps(
         np.testing.assert_array_equal(values, 300.0 + steps)
         assert reader.series("stress")[2].shape == (61, 3, 3)
     with h5py.File(path) as file:
+        own = file["md_gie/streams"]
+        assert own["velocity/step"][()].tolist() == list(range(0, 301, 20))
+        assert own["force/step"][()].tolist() == list(range(0, 301, 30))
+        assert own["force/value"].attrs["unit"] == "kJ mol-1 Angstrom-1"
         group = file["particles/trajectory"]
-        assert group["velocity/step"][()].tolist() == list(range(0, 301, 20))
-        assert group["force/step"][()].tolist() == list(range(0, 301, 30))
         assert group["species/step"] == group["position/step"]
-        # What stands below /observables is read frame by frame by other programs.
+        # What stands here is read frame by frame by other programs.
+        assert set(group) == {"box", "position", "species"}
         assert len(file["observables/trajectory/temperature/value"]) == 31
     atoms = ase.io.read(path, 2)
     assert atoms.has("momenta")
@@ -94,9 +97,9 @@ def test_going_on_gives_what_one_run_gives(
         for step in range(last_step + 1, 121):
             writer.append(make_frame(step))
     whole = write(tmp_path / "b.h5md", range(0, 121), sparse)
-    names = ("position", "velocity", "force")
-    paths = [f"particles/trajectory/{name}/{part}" for name in names for part in ("step", "value")]
-    paths += ["md_gie/observables/step", "md_gie/observables/stress/value"]
+    groups = ("particles/trajectory/position", "md_gie/streams/velocity", "md_gie/streams/force")
+    paths = [f"{group}/{part}" for group in groups for part in ("step", "time", "value")]
+    paths += ["md_gie/streams/observables/step", "md_gie/streams/observables/stress/value"]
     with h5py.File(path) as found, h5py.File(whole) as expected:
         for name in paths:
             np.testing.assert_array_equal(found[name][()], expected[name][()])
@@ -110,7 +113,7 @@ def test_damage_in_a_stream_is_named(
 ) -> None:
     path = write(tmp_path / "a.h5md", range(0, 91), sparse)
     with h5py.File(path, "r+", libver=("earliest", "v110")) as file:
-        file["particles/trajectory/velocity/value"][2, 1, 1] += 1e-3
+        file["md_gie/streams/velocity/value"][2, 1, 1] += 1e-3
     with pytest.raises(TrajectoryError, match="velocity entry 2 differs from its checksum"):
         H5MDWriter.open_existing(path)
     with H5MDReader(path) as reader, pytest.raises(TrajectoryError, match="velocity entry 2"):
@@ -122,7 +125,7 @@ def test_damage_in_a_stream_is_named(
     [
         ("md_gie/streams/velocity/n_committed", -1),
         ("md_gie/streams/velocity/crc32", [1, 2]),
-        ("particles/trajectory/velocity/step", None),
+        ("md_gie/streams/velocity/step", None),
     ],
 )
 def test_odd_streams_get_one_sentence(
