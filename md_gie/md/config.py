@@ -24,6 +24,8 @@ class ModelTable:
     device: str = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     kernels: Literal["auto", "triton", "reference"] = "auto"
+    compile: bool | Literal["graph"] = False
+    tf32: bool = False
     branch: str | None = None
 
 

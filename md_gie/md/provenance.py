@@ -44,6 +44,7 @@ def surroundings(parts: RunParts) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "device": f"{device.type} ({name})",
+        "evaluation": parts.modes,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }

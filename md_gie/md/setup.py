@@ -48,6 +48,7 @@ class RunParts(NamedTuple):
     meter: Meter
     clock: Clock
     start: Start
+    modes: str
 
 
 def build_parts(config: RunConfig) -> RunParts:
@@ -74,7 +75,9 @@ def build_parts(config: RunConfig) -> RunParts:
     forces = GuardedForces(engine, cache, types, (x, y, z), config.guards, clock)
     integrator = make_integrator(config.md, _on_device(start.freedom, engine.device))
     meter = Meter(integrator.freedom, integrator.timestep_fs, forces, periodic=x and y and z)
-    return RunParts(structure, engine, model_hash, forces, integrator, meter, clock, start)
+    model = config.model
+    modes = f"kernels {model.kernels}, compile {model.compile}, tf32 {model.tf32}".lower()
+    return RunParts(structure, engine, model_hash, forces, integrator, meter, clock, start, modes)
 
 
 def make_integrator(md: MDTable, freedom: Freedom) -> Integrator:
@@ -142,6 +145,8 @@ def _load_engine(config: RunConfig) -> tuple[Engine, str]:
             device=model.device,
             dtype=model.dtype,
             kernels=model.kernels,
+            compile=model.compile,
+            tf32=model.tf32,
             branch=model.branch,
         )
     except MDGIEError:

@@ -107,6 +107,8 @@ def _calculator(config: RelaxConfig, device: str | None, dtype: str) -> GIECalcu
             device=device or model.device,
             dtype=dtype,
             kernels=model.kernels,
+            compile=model.compile,
+            tf32=model.tf32,
             skin=config.neighbors.skin_A,
             branch=model.branch,
         )

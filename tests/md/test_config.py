@@ -115,6 +115,11 @@ def test_files_are_found_from_the_configuration(
             'argon.toml, [md] friction_per_ps: ensemble "nve" has no such setting; ' + REMEDY,
         ),
         (
+            'name = "toy.pt"',
+            'name = "toy.pt"\ncompile = "fast"',
+            "argon.toml, [model] compile: got 'fast'; true or false or \"graph\" is needed",
+        ),
+        (
             "friction_per_ps = 2",
             "pressure_GPa = 1",
             'argon.toml, [md] friction_per_ps: missing; ensemble "nvt-langevin" needs a number',
