@@ -12,7 +12,8 @@ from md_gie.md import state as properties
 from md_gie.md.forces import GuardedForces
 from md_gie.md.freedom import Freedom
 from md_gie.md.state import MDState
-from md_gie.trajectory import Frame, H5MDWriter, Observable
+from md_gie.trajectory import Frame, Observable
+from md_gie.trajectory.formats import TrajectoryWriter
 from md_gie.units import EV_A3_GPA
 
 Write = Callable[[str], None]
@@ -158,14 +159,14 @@ class TrajectoryObserver:
 
     Parameters
     ----------
-    writer : H5MDWriter
+    writer : TrajectoryWriter
         It knows what is due when.
     meter : Meter
     """
 
     every = 1
 
-    def __init__(self, writer: H5MDWriter, meter: Meter) -> None:
+    def __init__(self, writer: TrajectoryWriter, meter: Meter) -> None:
         self._writer = writer
         self._meter = meter
 

@@ -8,19 +8,18 @@ import torch
 from md_gie.errors import ConfigError, TrajectoryError
 from md_gie.md import checkpoint, provenance
 from md_gie.md.config import RunConfig
-from md_gie.md.observers import to_numpy
+from md_gie.md.observers import OBSERVABLES, to_numpy
 from md_gie.md.setup import RunParts
 from md_gie.md.state import MDState
 from md_gie.trajectory import (
     Frame,
-    H5MDReader,
-    H5MDWriter,
+    Observable,
     Restart,
     RestartFiles,
     TrajectoryHeader,
     TrajectoryOptions,
+    formats,
 )
-from md_gie.trajectory.files import refuse_to_replace
 from md_gie.trajectory.layout import elements
 
 
@@ -29,7 +28,7 @@ class Saver:
 
     Parameters
     ----------
-    writer : H5MDWriter
+    writer : TrajectoryWriter
     files : RestartFiles
     parts : RunParts
     facts : dict
@@ -38,7 +37,7 @@ class Saver:
 
     def __init__(
         self,
-        writer: H5MDWriter,
+        writer: formats.TrajectoryWriter,
         files: RestartFiles,
         parts: RunParts,
         facts: dict[str, object],
@@ -83,6 +82,7 @@ def check_files(
             f"{config.path}, [output] trajectory: there is no folder {trajectory.parent}; make it, "
             "or name another"
         )
+    formats.refuse_options(trajectory, _options(config, OBSERVABLES))
     if resume:
         restart = files.latest()
         if restart is None:
@@ -98,34 +98,34 @@ def check_files(
             path=existing[0],
         )
     if trajectory.exists():
-        refuse_to_replace(trajectory)
+        formats.refuse_to_replace(trajectory)
     files.refuse_foreign()
     return None
 
 
 def create_trajectory(
     config: RunConfig, parts: RunParts, run_id: str, *, overwrite: bool
-) -> H5MDWriter:
+) -> formats.TrajectoryWriter:
     """Start the trajectory of a run, with everything that tells how it was made."""
-    options = _options(config, parts)
+    options = _options(config, parts.meter.observables)
     metadata = provenance.trajectory_metadata(config, parts, run_id)
     header = _header(parts, metadata)
-    return H5MDWriter.create(config.trajectory_file, header, options, overwrite=overwrite)
+    return formats.create_trajectory(config.trajectory_file, header, options, overwrite=overwrite)
 
 
 def trajectory_bytes(config: RunConfig, parts: RunParts) -> int:
     """Return what the run's trajectory takes, without compression and bookkeeping."""
-    options = _options(config, parts)
+    options = _options(config, parts.meter.observables)
     last, cadences = config.md.n_steps, options.cadences()
     entries = {stream: last // every + 1 for stream, every in cadences.items()}
     table = elements(len(parts.structure), options)
     return sum(element.frame_bytes * entries[element.stream] for element in table)
 
 
-def _options(config: RunConfig, parts: RunParts) -> TrajectoryOptions:
+def _options(config: RunConfig, observables: tuple[Observable, ...]) -> TrajectoryOptions:
     output = config.output
     return TrajectoryOptions(
-        parts.meter.observables,
+        observables,
         velocities=output.velocities_every != 0,
         forces=output.forces_every != 0,
         frames_every=output.trajectory_every,
@@ -145,7 +145,9 @@ def _header(parts: RunParts, metadata: dict[str, str]) -> TrajectoryHeader:
     return TrajectoryHeader(structure.numbers, structure.masses, (x, y, z), metadata)
 
 
-def open_trajectory(config: RunConfig, restart: Restart) -> H5MDWriter:
+def open_trajectory(
+    config: RunConfig, parts: RunParts, restart: Restart
+) -> formats.TrajectoryWriter:
     """Open the trajectory of a run to go on after a restart file's step; later frames are dropped.
 
     Raises
@@ -154,7 +156,7 @@ def open_trajectory(config: RunConfig, restart: Restart) -> H5MDWriter:
         If it is missing, damaged, in use, or of another run.
     """
     path = config.trajectory_file
-    with H5MDReader(path) as reader:
+    with formats.read_trajectory(path) as reader:
         count = int(np.searchsorted(reader.steps, restart.step, side="right"))
         same = reader.header.metadata.get("run_id") == restart.facts["run_id"]
     if not same or count != restart.facts["n_frames"]:
@@ -164,7 +166,8 @@ def open_trajectory(config: RunConfig, restart: Restart) -> H5MDWriter:
             "there, or start a new run",
             path=path,
         )
-    return H5MDWriter.open_existing(path, last_step=restart.step)
+    options = _options(config, parts.meter.observables)
+    return formats.continue_trajectory(path, options, last_step=restart.step)
 
 
 def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> str:
@@ -187,7 +190,8 @@ def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> str
     # The failure of the run must be told, whatever becomes of its last frame.
     try:
         _refuse_to_replace_run(path)
-        with H5MDWriter.create(path, _header(parts, {}), options, overwrite=True) as writer:
+        header = _header(parts, {})
+        with formats.create_trajectory(path, header, options, overwrite=True) as writer:
             writer.append(frame)
     except (TrajectoryError, OSError) as error:
         return f", the one that failed is not saved ({error})"
@@ -196,7 +200,7 @@ def save_failed_frame(state: MDState, config: RunConfig, parts: RunParts) -> str
 
 def _refuse_to_replace_run(path: Path) -> None:
     if path.is_file() and path.stat().st_size:
-        with H5MDReader(path) as reader:
+        with formats.read_trajectory(path) as reader:
             run = reader.header.metadata.get("run_id")
         if run is not None:
             raise TrajectoryError(f"{path} is the trajectory of run {run}", path=path)

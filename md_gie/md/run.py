@@ -97,7 +97,7 @@ def run_from_config(
         else:
             run_id = restart.facts["run_id"]
             state = _resume(restart, parts, facts, stderr)
-            writer = open_trajectory(config, restart)
+            writer = open_trajectory(config, parts, restart)
         stack.enter_context(writer)
         saver = Saver(writer, files, parts, facts | {"run_id": run_id})
         return _go(config, parts, state, saver, stop, stdout, stderr, observe_first=restart is None)

@@ -173,7 +173,7 @@ class ASEWriter:
             being written; or if the format cannot hold what the options ask for.
         """
         path = Path(path)
-        _refuse_options(path, options)
+        refuse_options(path, options)
         files.refuse_second_writer(path)
         if path.exists():
             if not overwrite:
@@ -355,7 +355,14 @@ def refuse_to_replace(path: Path) -> None:
         ) from error
 
 
-def _refuse_options(path: Path, options: TrajectoryOptions) -> None:
+def refuse_options(path: Path, options: TrajectoryOptions) -> None:
+    """Raise TrajectoryError if these formats cannot hold what the options ask for.
+
+    Raises
+    ------
+    TrajectoryError
+        Naming it.
+    """
     asked = {
         "observables between frames": options.cadences().get("observables"),
         "compression": options.compression,

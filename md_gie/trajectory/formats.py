@@ -180,3 +180,17 @@ def refuse_to_replace(path: Path) -> None:
         ase_files.refuse_to_replace(path)
     else:
         files.refuse_to_replace(path)
+
+
+def refuse_options(path: Path, options: TrajectoryOptions) -> None:
+    """Raise TrajectoryError if the format of a file cannot hold what the options ask for.
+
+    Raises
+    ------
+    TrajectoryError
+        Naming it.
+    """
+    if is_ase_file(path):
+        from md_gie.trajectory import ase_files
+
+        ase_files.refuse_options(path, options)
