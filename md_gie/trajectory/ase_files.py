@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, unquote
 
 import ase.io
 import numpy as np
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _KEY = "md_gie"
-"""Name in ``info`` of the first frame, under which provenance and units are."""
+"""Name in ``info`` of the first frame, under which provenance and units are, as encoded JSON."""
 
 _MOST_WAITING = 64
 
@@ -54,8 +56,8 @@ class ASEReader:
         if not self.path.is_file():
             raise TrajectoryError(f"{self.path}: no such trajectory", path=self.path)
         images = _whole_images(self.path)
-        record = images[0].info.pop(_KEY, None) if images else None
-        if not isinstance(record, dict):
+        record = _decoded(images[0].info.pop(_KEY, None)) if images else None
+        if record is None:
             raise TrajectoryError(
                 f"{self.path} is not a trajectory of md_gie: its first frame has no {_KEY} in its "
                 "info; read it with ASE",
@@ -309,7 +311,8 @@ class ASEWriter:
     def _write(self, frames: list[Frame]) -> None:
         images = [to_atoms(frame, self._header) for frame in frames]
         if images and self.path.stat().st_size == 0:
-            images[0].info[_KEY] = self._record
+            # Percent-encoded: extended XYZ loses backslashes within JSON within quotes.
+            images[0].info[_KEY] = quote(json.dumps(self._record))
         if self.path.suffix.lower() != ".traj":
             with self.path.open("a") as file:
                 write_extxyz(file, images)
@@ -390,6 +393,14 @@ def _whole_images(path: Path) -> list[Atoms]:
                 path=path,
             ) from error
     return images
+
+
+def _decoded(text: object) -> dict[str, Any] | None:
+    try:
+        record = json.loads(unquote(str(text)))
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _start(step: int) -> dict[str, str | int]:

@@ -85,6 +85,21 @@ def test_ase_reads_them(
     assert atoms.info["step"] == 2
 
 
+def test_metadata_of_any_kind_come_back(
+    header: TrajectoryHeader,
+    options: TrajectoryOptions,
+    make_frame: Make,
+    tmp_path: Path,
+    ending: str,
+) -> None:
+    metadata = {"config": '{"path": "C:\\\\new \\"x\\" = {1, 2} µ\\n"}', "model": "a b='c', #d"}
+    path = tmp_path / f"a.{ending}"
+    with create_trajectory(path, replace(header, metadata=metadata), options) as writer:
+        writer.append(make_frame(0))
+    with read_trajectory(path) as reader:
+        assert reader.header.metadata == metadata
+
+
 def test_own_cadences(save: Callable[..., Path], tmp_path: Path, ending: str) -> None:
     cadences = {"frames_every": 5, "velocities_every": 10, "forces_every": 15}
     path = save(tmp_path / f"a.{ending}", range(31), **cadences)
