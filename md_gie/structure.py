@@ -25,6 +25,8 @@ class Structure:
     velocities : (N, 3) float64, Å/fs, or None
     masses : (N,) float64, amu
         Standard atomic weights if left out.
+    frozen : (N,) bool
+        Atoms that are to stay where they are; none if left out.
 
     Raises
     ------
@@ -38,18 +40,21 @@ class Structure:
     pbc: NDArray[np.bool_]
     velocities: NDArray[np.float64] | None = None
     masses: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    frozen: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
 
     def __post_init__(self) -> None:
         numbers = np.array(self.numbers, dtype=np.int64).reshape(-1)
         n_atoms = len(numbers)
         symbols_of(numbers)
         masses = self.masses if np.size(self.masses) else standard_masses(numbers)
+        frozen = self.frozen if np.size(self.frozen) else np.zeros(n_atoms)
         fields: dict[str, Any] = {
             "numbers": numbers,
             "positions": _checked("positions", self.positions, (n_atoms, 3)),
             "cell": _checked("cell", self.cell, (3, 3)),
             "pbc": np.array(np.broadcast_to(self.pbc, 3), dtype=np.bool_),
             "masses": _checked("masses", masses, (n_atoms,)),
+            "frozen": _checked("frozen", frozen, (n_atoms,)).astype(np.bool_),
         }
         if self.velocities is not None:
             fields["velocities"] = _checked("velocities", self.velocities, (n_atoms, 3))
@@ -78,17 +83,22 @@ class Structure:
         Raises
         ------
         StructureError
-            Constraints, which a structure cannot hold, besides those of the class.
+            Constraints other than ``FixAtoms``, besides the errors of the class.
         """
         from ase import units
+        from ase.constraints import FixAtoms
 
-        if atoms.constraints:
-            names = ", ".join(sorted({type(c).__name__ for c in atoms.constraints}))
+        frozen = np.zeros(len(atoms), dtype=np.bool_)
+        others = {type(c).__name__ for c in atoms.constraints if type(c) is not FixAtoms}
+        if others:
+            names = ", ".join(sorted(others))
             raise StructureError(
-                f"the structure has constraints ({names}), and md_gie moves every atom; remove "
-                "them, or use ASE's integrators with GIECalculator",
+                f"the structure has constraints ({names}), and md_gie can freeze atoms (FixAtoms) "
+                "and nothing else; remove them, or use ASE's integrators with GIECalculator",
                 constraints=names,
             )
+        for constraint in atoms.constraints:
+            frozen[constraint.index] = True
 
         # ASE's unit of time is Å sqrt(amu/eV); units.fs is one femtosecond in it.
         velocities = atoms.get_velocities() * units.fs if atoms.has("momenta") else None
@@ -99,11 +109,13 @@ class Structure:
             pbc=atoms.pbc,
             velocities=velocities,
             masses=atoms.get_masses(),
+            frozen=frozen,
         )
 
     def to_ase(self) -> Any:
-        """``ase.Atoms`` with the same atoms, cell, masses and, if there are any, velocities."""
+        """``ase.Atoms`` with the same atoms, cell, masses, velocities and frozen atoms."""
         import ase
+        import ase.constraints
 
         atoms: Any = ase.Atoms(
             numbers=self.numbers,
@@ -114,6 +126,8 @@ class Structure:
         )
         if self.velocities is not None:
             atoms.set_velocities(self.velocities / ase.units.fs)
+        if self.frozen.any():
+            atoms.set_constraint(ase.constraints.FixAtoms(mask=self.frozen))
         return atoms
 
 

@@ -147,15 +147,21 @@ def test_missing_and_unwritable_files(tmp_path: Path) -> None:
         write_structure(tmp_path / "water.nonsense", water())
 
 
-def test_constraints_are_refused_instead_of_forgotten(tmp_path):
-    from ase.constraints import FixAtoms
+def test_frozen_atoms_are_kept_and_other_constraints_refused(tmp_path):
+    from ase.constraints import FixAtoms, FixBondLength
 
     atoms = ase.Atoms("OH2", positions=[[0, 0, 0], [0.96, 0, 0], [-0.24, 0.93, 0]])
-    atoms.set_constraint(FixAtoms([0]))
+    atoms.set_constraint([FixAtoms([0]), FixAtoms([2])])
     path = tmp_path / "fixed.extxyz"
     ase.io.write(path, atoms, columns=["symbols", "positions", "move_mask"])
-    with pytest.raises(StructureError, match=r"has constraints \(Fix.*and md_gie moves every atom"):
-        read_structure(path)
+    structure = read_structure(path)
+    assert structure.frozen.tolist() == [True, False, True]
+    assert structure.to_ase().constraints[0].index.tolist() == [0, 2]
+    assert not water().frozen.any()
+    assert not water().to_ase().constraints
+    atoms.set_constraint([FixAtoms([0]), FixBondLength(0, 1)])
+    with pytest.raises(StructureError, match=r"has constraints \(FixB.*\), and md_gie can freeze"):
+        Structure.from_ase(atoms)
 
 
 def test_an_at_sign_in_a_file_name_is_part_of_the_name(tmp_path):

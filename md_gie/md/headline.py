@@ -13,7 +13,8 @@ def headline(config: RunConfig, parts: RunParts, first: int) -> str:
         conditions += f" at {_shown(md.temperature)} K"
     if md.pressure is not None:
         conditions += f" and {_shown(md.pressure)} GPa"
-    n_frozen = len(md.frozen_indices(len(parts.structure), config.path))
+    movable = parts.integrator.freedom.movable
+    n_frozen = 0 if movable is None else int((movable == 0).sum())
     frozen = f" ({n_frozen} frozen)" if n_frozen else ""
     return (
         f"{len(parts.structure)} atoms{frozen}, model {engine.name} on {engine.device.type}, "

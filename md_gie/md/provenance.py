@@ -6,6 +6,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import torch
 
 from md_gie.md.config import RunConfig
@@ -32,6 +33,7 @@ def shared_facts(config: RunConfig, parts: RunParts) -> dict[str, Any]:
         "dtype": str(parts.engine.dtype).removeprefix("torch."),
         "numbers": structure.numbers.tolist(),
         "pbc": structure.pbc.tolist(),
+        "frozen": np.flatnonzero(structure.frozen).tolist(),
         **json.loads(json.dumps(settings)),
         "skin_A": config.neighbors.skin_A,
         **{name: getattr(config.output, name) for name in _IN_TRAJECTORY},

@@ -38,17 +38,11 @@ def choose_start(config: RunConfig, structure: Structure) -> Start:
     Raises
     ------
     ConfigError
-        No temperature to draw from; every atom frozen; or atoms at rest under a thermostat that
-        scales velocities.
+        No temperature to draw from; every atom frozen, or some under a barostat; or atoms at rest
+        under a thermostat that scales velocities.
     """
     md = config.md
-    frozen = torch.zeros(len(structure), dtype=torch.bool)
-    frozen[md.frozen_indices(len(structure), config.path)] = True
-    if bool(frozen.all()):
-        raise ConfigError(
-            f"{config.path}, [md] frozen_atoms: all {len(structure)} atoms are frozen; leave one "
-            "that moves"
-        )
+    frozen = _frozen(config, structure)
     whole = md.conserves_momentum and not bool(frozen.any()) and len(structure) > 1
     free = whole and not structure.pbc.any()
     if structure.velocities is None:
@@ -62,6 +56,29 @@ def choose_start(config: RunConfig, structure: Structure) -> Start:
             "rest; begin above 0 K, or with velocities in the structure"
         )
     return start
+
+
+def _frozen(config: RunConfig, structure: Structure) -> Tensor:
+    md = config.md
+    frozen = torch.tensor(structure.frozen)
+    frozen[md.frozen_indices(len(structure), config.path)] = True
+    source = f"{config.structure_file} has frozen atoms"
+    if bool(frozen.all()):
+        raise ConfigError(
+            f"{config.path}, [md] frozen_atoms: all {len(structure)} atoms are frozen; leave one "
+            "that moves"
+        )
+    if bool(frozen.any()) and md.changes_cell:
+        raise ConfigError(
+            f'{config.path}, [md] ensemble: {source}, and "{md.ensemble}" moves all atoms with the '
+            "cell; free them, or choose an ensemble at constant volume"
+        )
+    if bool(frozen.any()) and md.fix_center_of_mass:
+        raise ConfigError(
+            f"{config.path}, [md] fix_center_of_mass: {source}, which hold the system already; "
+            "remove the key, or free them"
+        )
+    return frozen
 
 
 def _draw(config: RunConfig, structure: Structure, frozen: Tensor, *, free: bool) -> Start:

@@ -5,9 +5,11 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import ase.io
 import numpy as np
 import pytest
 import torch
+from ase.constraints import FixAtoms
 
 from md_gie.errors import ConfigError, TrajectoryError
 from md_gie.md import run_from_config
@@ -206,6 +208,41 @@ def test_frozen_atoms_stay_where_they_are(
     assert (moved[:10] == 0).all()
     assert moved[31] == 0
     assert (moved[10:31] > 0).all()
+
+
+def test_frozen_atoms_of_the_structure_stay_too(
+    run_folder: Path, argon: Structure, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    atoms = argon.to_ase()
+    atoms.set_constraint(FixAtoms([4, 5]))
+    ase.io.write("argon.extxyz", atoms, columns=["symbols", "positions", "move_mask"])
+    edit_config(("seed = 7", 'seed = 7\nfrozen_atoms = "5, 6"'))
+    _, _, err = run()
+    assert "32 atoms (3 frozen)" in err
+    with H5MDReader("argon.h5md") as reader:
+        moved = (reader[-1].positions != reader[0].positions).any(1)
+    assert np.flatnonzero(~moved).tolist() == [4, 5, 6]
+    write_structure("argon.extxyz", argon)
+    with pytest.raises(TrajectoryError, match=r"frozen was \[4, 5\] \(2 entries\) and is now \[\]"):
+        run(resume=True)
+
+
+def test_frozen_atoms_of_the_structure_are_refused_where_they_cannot_stay(
+    run_folder: Path, argon: Structure, edit_config: Callable[..., Path], run: Callable[..., Result]
+) -> None:
+    atoms = argon.to_ase()
+    atoms.set_constraint(FixAtoms([4, 5]))
+    ase.io.write("argon.extxyz", atoms, columns=["symbols", "positions", "move_mask"])
+    edit_config(("seed = 7", "seed = 7\nfix_center_of_mass = true"))
+    with pytest.raises(ConfigError, match="has frozen atoms, which hold the system already"):
+        run()
+    edit_config(
+        ("fix_center_of_mass = true", ""),
+        ("nvt-langevin", "npt-isotropic"),
+        ("friction_per_ps = 2", BAROSTAT),
+    )
+    with pytest.raises(ConfigError, match='"npt-isotropic" moves all atoms with the cell'):
+        run()
 
 
 def test_all_atoms_frozen_is_a_mistake(
