@@ -13,25 +13,25 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "subject", metavar="MODEL|TRAJECTORY", help="file, or a bundled model's name"
     )
+    parser.add_argument("--branch", metavar="NAME", help="of a multi-task model")
     parser.set_defaults(command=_info)
 
 
 def _info(arguments: argparse.Namespace) -> int:
     subject = Path(arguments.subject)
-    if subject.is_file() and _starts_as_hdf5(subject):
+    if subject.is_file() and _is_trajectory(subject):
         from md_gie.trajectory.describe import describe_trajectory
 
         print(describe_trajectory(subject))
         return 0
-    from md_gie.engine import load_potential
+    from md_gie.engine.describe import describe_model
 
-    engine = load_potential(arguments.subject, device="cpu")
-    print(f"model      {engine.name}")
-    print(f"elements   {' '.join(engine.species)}")
-    print(f"cutoff     {engine.cutoff:g} Å")
+    print(describe_model(arguments.subject, arguments.branch))
     return 0
 
 
-def _starts_as_hdf5(path: Path) -> bool:
+def _is_trajectory(path: Path) -> bool:
+    if path.suffix.lower() in (".extxyz", ".xyz", ".traj"):
+        return True
     with path.open("rb") as file:
         return file.read(8) == b"\x89HDF\r\n\x1a\n"

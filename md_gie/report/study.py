@@ -13,7 +13,8 @@ from md_gie.report.diffusion import Diffusion, diffusion
 from md_gie.report.pairs import PairStatistics, pair_statistics
 from md_gie.report.scene import frames_to_show, scene
 from md_gie.report.series import settled
-from md_gie.trajectory import H5MDReader, TrajectoryHeader
+from md_gie.trajectory import TrajectoryHeader
+from md_gie.trajectory.formats import TrajectoryReader, read_trajectory
 
 Floats = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def study(path: str | Path) -> Study:
         The file cannot be read as a trajectory of md_gie, or holds no frame.
     """
     path = Path(path)
-    with H5MDReader(path) as reader:
+    with read_trajectory(path) as reader:
         if not len(reader):
             raise TrajectoryError(f"{path} holds no frame yet; run at least one step", path=path)
         count, header = len(reader), reader.header
@@ -123,7 +124,7 @@ def _config(header: TrajectoryHeader) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _series(reader: H5MDReader) -> dict[str, tuple[Floats, Floats]]:
+def _series(reader: TrajectoryReader) -> dict[str, tuple[Floats, Floats]]:
     found = {}
     for name in reader.observables:
         _, times_fs, values = reader.series(name)
@@ -132,7 +133,7 @@ def _series(reader: H5MDReader) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
-def _pairs(reader: H5MDReader) -> PairStatistics:
+def _pairs(reader: TrajectoryReader) -> PairStatistics:
     n_atoms = len(reader.header.numbers)
     most = max(1, min(_MOST_PAIR_FRAMES, _MOST_PAIR_EDGES // (n_atoms * _EDGES_PER_ATOM)))
     chosen = _spread(0, len(reader), most)
@@ -140,7 +141,7 @@ def _pairs(reader: H5MDReader) -> PairStatistics:
     return pair_statistics([reader[k] for k in chosen], reader.header, settled_from=first)
 
 
-def _diffusion(reader: H5MDReader) -> dict[str, Diffusion] | str:
+def _diffusion(reader: TrajectoryReader) -> dict[str, Diffusion] | str:
     start = settled(len(reader)).start
     chosen = _spread(start, len(reader), max(2, _MOST_PLACES // len(reader.header.numbers)))
     positions = np.stack([reader[k].positions for k in chosen]).astype(np.float64)
@@ -153,7 +154,7 @@ def _spread(first: int, count: int, most: int) -> list[int]:
     return list(range(count - 1, first - 1, -step))[::-1]
 
 
-def _damage(reader: H5MDReader) -> str:
+def _damage(reader: TrajectoryReader) -> str:
     if reader.path.stat().st_size > _LARGEST_VERIFIED:
         return ""
     try:

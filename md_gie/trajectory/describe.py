@@ -3,10 +3,14 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from md_gie.structure import symbols_of
 from md_gie.trajectory.files import reading
-from md_gie.trajectory.reader import H5MDReader
+from md_gie.trajectory.formats import TrajectoryReader, read_trajectory
+
+_WIDTH = 12
+_SETTINGS = ("ensemble", "timestep_fs", "temperature_K", "pressure_GPa")
 
 
 def describe_trajectory(path: str | Path) -> str:
@@ -26,24 +30,49 @@ def describe_trajectory(path: str | Path) -> str:
     TrajectoryError
         If the file cannot be read as a trajectory of md_gie.
     """
-    with H5MDReader(path) as reader, reading(Path(path)):
-        header = reader.header
-        axes = "".join("T" if periodic else "F" for periodic in header.pbc)
-        lines = [f"trajectory  {path}", f"frames      {len(reader)}"]
-        if len(reader):
-            steps, times = reader.steps, reader.times_fs
-            lines.append(f"steps       {steps[0]} to {steps[-1]}")
-            lines.append(f"time        {times[0] / 1000:g} to {times[-1] / 1000:g} ps")
-        kinds = Counter(symbols_of(header.numbers))
-        counts = ", ".join(f"{count} {symbol}" for symbol, count in sorted(kinds.items()))
-        lines.append(f"atoms       {len(header.numbers)} ({counts}), periodic {axes}")
-        lines.append(f"observables {', '.join(reader.observables) or 'none'}")
-        starts = ", ".join(str(run["start_step"]) for run in reader.runs)
-        lines.append(f"started at  steps {starts}")
-        known = [name for name in ("model", "model_hash", "seed") if header.metadata.get(name)]
-        lines += [f"{name:<11} {header.metadata[name]}" for name in known]
-        facts: dict[str, object] = {}
-        for name in ("versions", "surroundings"):
-            facts |= json.loads(header.metadata.get(name, "{}"))
-        lines += [f"{key:<11} {value}" for key, value in facts.items()]
-    return "\n".join(lines)
+    with read_trajectory(path) as reader, reading(Path(path)):
+        facts = {"trajectory": str(path), **_content(reader), **_origin(reader)}
+    return "\n".join(f"{name:<{_WIDTH - 1}} {value}" for name, value in facts.items())
+
+
+def _content(reader: TrajectoryReader) -> dict[str, str]:
+    header = reader.header
+    axes = "".join("T" if periodic else "F" for periodic in header.pbc)
+    facts = {"size": _size(reader.path.stat().st_size), "frames": str(len(reader))}
+    if len(reader):
+        steps, times = reader.steps, reader.times_fs
+        facts["steps"] = f"{steps[0]} to {steps[-1]}"
+        facts["time"] = f"{times[0] / 1000:g} to {times[-1] / 1000:g} ps"
+    kinds = Counter(symbols_of(header.numbers))
+    counts = ", ".join(f"{count} {symbol}" for symbol, count in sorted(kinds.items()))
+    facts["atoms"] = f"{len(header.numbers)} ({counts}), periodic {axes}"
+    facts["observables"] = ", ".join(reader.observables) or "none"
+    return facts
+
+
+def _origin(reader: TrajectoryReader) -> dict[str, Any]:
+    metadata = reader.header.metadata
+    facts: dict[str, Any] = {}
+    if reader.runs:
+        starts = [f"step {run['start_step']} ({run['time']})" for run in reader.runs]
+        facts["started at"] = ", ".join(starts)
+    if reader.summaries:
+        last = reader.summaries[-1]
+        facts["speed"] = f"{float(last['ns_per_day']):.3g} ns/day" if "ns_per_day" in last else None
+    md = json.loads(metadata.get("config", "{}")).get("md", {})
+    settings = [f"{name} {md[name]}" for name in _SETTINGS if md.get(name) is not None]
+    facts["settings"] = ", ".join(settings)
+    facts |= {name: metadata.get(name) for name in ("model", "model_hash", "seed", "run_id")}
+    for name in ("versions", "surroundings"):
+        facts |= json.loads(metadata.get(name, "{}"))
+    return {name: value for name, value in facts.items() if value not in (None, "")}
+
+
+def _size(n_bytes: int) -> str:
+    """Bytes in the unit that leaves one to four digits."""
+    size, unit = float(n_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1000:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.3g} {unit}"

@@ -105,6 +105,18 @@ def test_info_describes_a_trajectory(tmp_path: Path) -> None:
     assert facts["model"] == "m"
 
 
+def test_info_describes_a_model(tmp_path: Path) -> None:
+    done = md_gie("info", "water-s", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert facts["elements"] == "O H"
+    assert facts["cutoff"] == "5 Å"
+    (tmp_path / "a.pt").write_text("text")
+    check_mistake(md_gie("info", "a.pt", cwd=tmp_path), "a.pt")
+    (tmp_path / "a.extxyz").write_text("text")
+    check_mistake(md_gie("info", "a.extxyz", cwd=tmp_path), "cannot be read as a trajectory")
+
+
 def test_info_of_nothing_gets_one_sentence(tmp_path: Path) -> None:
     check_mistake(md_gie("info", "nothing", cwd=tmp_path), "nothing")
 
