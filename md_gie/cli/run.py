@@ -1,10 +1,12 @@
 """``md-gie run``: molecular dynamics from a configuration file."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from md_gie.cli.status import MISTAKE, SIGNAL_BASE, complain
+from md_gie.errors import MDGIEError, SimulationError
 
 
 def add(commands: Any) -> None:
@@ -21,6 +23,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would run, how fast; write nothing"
     )
+    parser.add_argument("--no-report", action="store_true", help="write no HTML report at the end")
     parser.add_argument("--device", metavar="D", help="cpu, cuda, cuda:1 or auto")
     parser.set_defaults(command=_run)
 
@@ -51,16 +54,38 @@ def _run(arguments: argparse.Namespace) -> int:
             device=arguments.device,
         )
         return 0
-    outcome = run_from_config(
-        arguments.config,
-        resume=arguments.resume,
-        overwrite=arguments.overwrite,
-        n_steps=arguments.steps,
-        device=arguments.device,
-    )
+    try:
+        outcome = run_from_config(
+            arguments.config,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            n_steps=arguments.steps,
+            device=arguments.device,
+        )
+    except SimulationError:
+        # What happened before is what one wants to see.
+        _report(arguments)
+        raise
     if not outcome.signal_number:
+        _report(arguments)
         return 0
     return complain(
         f"stopped by a signal after step {outcome.last_step}; go on with --resume",
         SIGNAL_BASE + outcome.signal_number,
     )
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    """Write the report of a run that has ended; that it cannot be written is no failure of it."""
+    if arguments.no_report:
+        return
+    from md_gie.md import RunConfig
+    from md_gie.report import write_report
+
+    trajectory = RunConfig.load(arguments.config).trajectory_file
+    try:
+        path = write_report(trajectory, of_any_run=True)
+    except (MDGIEError, OSError) as error:
+        print(f"no report: {error}", file=sys.stderr)
+    else:
+        print(f"report: {path}", file=sys.stderr)

@@ -14,7 +14,11 @@ def report_path(trajectory: str | Path) -> Path:
 
 
 def write_report(
-    trajectory: str | Path, path: str | Path | None = None, *, overwrite: bool = False
+    trajectory: str | Path,
+    path: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    of_any_run: bool = False,
 ) -> Path:
     """Write a report of a trajectory: one HTML file that needs no network.
 
@@ -26,6 +30,8 @@ def write_report(
         Where to; ``NAME.report.html`` beside the trajectory if left out.
     overwrite : bool
         Replace any file there. Without it only an earlier report of the same run is replaced.
+    of_any_run : bool
+        Replace an earlier report of another run too.
 
     Returns
     -------
@@ -42,7 +48,8 @@ def write_report(
     target = Path(path) if path is not None else report_path(trajectory)
     found = study(trajectory)
     if target.exists() and not overwrite:
-        _refuse_to_replace(target, found.header.metadata.get("run_id", ""))
+        run_id = None if of_any_run else found.header.metadata.get("run_id", "")
+        _refuse_to_replace(target, run_id)
     temporary = target.with_name(f"{target.name}.tmp")
     try:
         temporary.write_text(page(found), encoding="utf-8")
@@ -53,11 +60,12 @@ def write_report(
     return target
 
 
-def _refuse_to_replace(path: Path, run_id: str) -> None:
+def _refuse_to_replace(path: Path, run_id: str | None) -> None:
     with path.open(encoding="utf-8", errors="replace") as file:
         head = file.read(2000)
     ours = f'<meta name="generator" content="{GENERATOR}">' in head
-    if not ours or f'<meta name="run" content="{run_id}">' not in head:
+    known = run_id is None or f'<meta name="run" content="{run_id}">' in head
+    if not ours or not known:
         what = "the report of another run" if ours else "no report of md_gie"
         raise TrajectoryError(
             f"{path} exists and is {what}; it is not overwritten: name another file with -o, or "

@@ -110,7 +110,12 @@ def test_other_files_are_not_overwritten(make_trajectory: Make, tmp_path: Path, 
     with pytest.raises(TrajectoryError, match="it is not overwritten: name another file"):
         write_report(trajectory)
     assert path.read_bytes() == before
-    write_report(trajectory, overwrite=True)
+    if kind == "other run":
+        write_report(trajectory, of_any_run=True)
+    else:
+        with pytest.raises(TrajectoryError, match="is no report of md_gie"):
+            write_report(trajectory, of_any_run=True)
+        write_report(trajectory, overwrite=True)
     assert path.read_bytes() != before
 
 
