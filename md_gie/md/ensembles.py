@@ -13,6 +13,7 @@ MOST_STEPS = 10**12
 _MOST_KELVIN = 1e6
 _MOST_GPA = 1e4
 _FS_PER_PS = 1000.0
+_LEAST_STEPS = 10  # in the time of a bath that is integrated step by step
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,19 @@ def check_ensemble(md: MDTable, path: Path) -> None:
     for ramp in _RAMPS.values():
         _check_times(getattr(md, ramp), f"{where} {ramp}")
     _check_frozen(md, where)
+    if md.ensemble == "nvt-nose-hoover":
+        _check_slow(md, "thermostat_fs", where)
+    if md.changes_cell:
+        _check_slow(md, "barostat_fs", where)
+
+
+def _check_slow(md: MDTable, key: str, where: str) -> None:
+    least = _LEAST_STEPS * md.timestep_fs
+    if getattr(md, key) < least:
+        raise ConfigError(
+            f"{where} {key}: {getattr(md, key):g} is below {least:g}, {_LEAST_STEPS} timesteps, "
+            "and too fast to be integrated; choose a larger value"
+        )
 
 
 def _check_frozen(md: MDTable, where: str) -> None:

@@ -300,6 +300,21 @@ def test_barostats_refuse_what_they_would_move(
         RunConfig.load("argon.toml")
 
 
+def test_baths_must_be_slower_than_steps(edit_config: Callable[..., Path]) -> None:
+    edit_config(("nvt-langevin", "npt-full-cell"), ("friction_per_ps = 2", NPT))
+    RunConfig.load("argon.toml")
+    edit_config(("barostat_fs = 500", "barostat_fs = 39"))
+    with pytest.raises(ConfigError, match=r"barostat_fs: 39 is below 40, 10 timesteps, and too"):
+        RunConfig.load("argon.toml")
+    edit_config(
+        ("npt-full-cell", "nvt-nose-hoover"), (NPT.replace("500", "39"), "thermostat_fs = 39")
+    )
+    with pytest.raises(ConfigError, match=r"thermostat_fs: 39 is below 40, 10 timesteps"):
+        RunConfig.load("argon.toml")
+    edit_config(("nvt-nose-hoover", "nvt-bussi"))
+    RunConfig.load("argon.toml")
+
+
 def test_frozen_atoms_are_indices_and_ranges() -> None:
     def frozen(text: str) -> list[int]:
         table = MDTable("nve", 1.0, 1, frozen_atoms=text)

@@ -103,7 +103,9 @@ class Server:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         when = "never" if kill_after is None else f"{kill_after:.4f}"
-        self.process.stdin.write(" ".join((when, "run", "water.toml", *arguments)) + "\n")
+        self.process.stdin.write(
+            " ".join((when, "run", "water.toml", "--no-report", *arguments)) + "\n"
+        )
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
@@ -144,7 +146,7 @@ def configure(folder: Path, ensemble: str, n_steps: int) -> None:
 def test_killed_runs_resume_bit_for_bit(
     ensemble: str, folder: Path, server: Server, contents: Callable[[Path], dict[str, bytes]]
 ) -> None:
-    configure(folder, ensemble, n_steps=24)
+    configure(folder, ensemble, n_steps=18)
     trajectory = folder / "water.h5md"
     rng = np.random.default_rng(list(SETTINGS).index(ensemble))
     start = time.monotonic()
@@ -190,7 +192,7 @@ def opens(path: Path) -> bool:
 def command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     program = Path(sys.executable).with_name("md-gie")
     return subprocess.Popen(
-        [program, "run", "water.toml", *arguments],
+        [program, "run", "water.toml", "--no-report", *arguments],
         cwd=folder,
         env={**os.environ, **THREADS},
         stdout=subprocess.PIPE,

@@ -63,6 +63,10 @@ def test_refuses_what_a_run_refuses(
     with pytest.raises(TrajectoryError, match=r"argon.h5md exists"):
         plan()
     assert "speed" in plan(overwrite=True)
+    Path("argon.restart-1.npz").write_text("a thesis")
+    with pytest.raises(TrajectoryError, match=r"restart-1.npz is damaged or no restart file"):
+        plan(overwrite=True)
+    Path("argon.restart-1.npz").unlink()
     assert Path("argon.h5md").exists()
     edit_config(("timestep_fs", "timestep"))
     with pytest.raises(ConfigError, match="did you mean timestep_fs"):

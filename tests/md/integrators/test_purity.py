@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from md_gie.engine.base import Evaluation
 from md_gie.md import (
     BussiVerlet,
     Freedom,
@@ -85,3 +86,27 @@ def test_a_step_evaluates_once(
     result = forces(after.positions, after.cell)
     torch.testing.assert_close(after.forces, result.forces, rtol=0, atol=1e-12)
     torch.testing.assert_close(after.virial, result.virial, rtol=0, atol=1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_gpu_follows_the_cpu(
+    make: Callable[[], Integrator], make_forces: Callable, start: Callable
+) -> None:
+    forces = make_forces()
+    on_cpu = start(forces, 80.0)
+
+    def on_host(positions: Tensor, cell: Tensor) -> Evaluation:
+        result = forces(positions.cpu(), cell.cpu())
+        return Evaluation(*(value.cuda() for value in result[:4]))
+
+    on_gpu = MDState(*(x.cuda() if isinstance(x, Tensor) else x for x in on_cpu))
+    on_gpu = on_gpu._replace(bath=on_cpu.bath)
+    one, other = make(), make()
+    on_cpu, on_gpu = one.start(on_cpu), other.start(on_gpu)
+    for _ in range(20):
+        on_cpu, on_gpu = one.step(on_cpu, forces), other.step(on_gpu, on_host)
+    for a, b in zip(on_cpu, on_gpu, strict=True):
+        if isinstance(a, Tensor):
+            torch.testing.assert_close(a, b.cpu(), rtol=1e-9, atol=1e-9)
