@@ -12,6 +12,8 @@ import pytest
 from md_gie.calculators.lammps_bridge.launcher import python_path
 from tests.calculators.lammps_bridge.conftest import SMOKE, thermo_rows
 
+pytestmark = pytest.mark.lammps
+
 SCRIPT = """\
 units metal
 atom_modify map array
@@ -88,7 +90,6 @@ def frames(folder: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("front", "ranks", "kind"),
     [
-        ("program", 1, "exception"),
         ("launcher", 1, "nan"),
         ("launcher", 1, "memory"),
         ("program", 2, "exception"),
@@ -138,12 +139,11 @@ def test_signal_ends_the_run_with_what_was_written(front, number, request, scrip
     assert thermo_rows((tmp_path / "out").read_text())[-1, 0] == last
 
 
-@pytest.mark.parametrize("front", ["program", "launcher"])
-def test_mistake_in_the_hook_ends_the_program(front, request, script, run_process, tmp_path):
+def test_mistake_in_the_hook_ends_the_program(program, script, run_process, tmp_path):
     name = script(1)
     text = (tmp_path / name).read_text().replace('"O H C dtype', '"O Si C dtype')
     (tmp_path / name).write_text(text)
-    done = run_process([*request.getfixturevalue(front), "-in", name])
+    done = run_process([*program, "-in", name])
     assert done.returncode == 2
     message = "p0_smoke does not know Si (type 1 = O, type 2 = Si, type 3 = C); it knows O, H, C"
     assert message in done.stderr

@@ -8,11 +8,13 @@ import pytest
 
 from tests.calculators.lammps_bridge.conftest import ROOT, thermo_rows
 
+pytestmark = pytest.mark.lammps
+
 INPUTS = ROOT / "inputs" / "lammps"
 CASES = [
     ("water_nvt.lmp", "program", 1),
     ("water_npt.lmp", "launcher", 1),
-    ("ice_relax.lmp", "program", 2),
+    ("ice_relax.lmp", "program", 1),
     ("water_hook.lmp", "launcher", 2),
 ]
 
@@ -24,7 +26,7 @@ def test_script_runs(name, front, ranks, request, run_process, tmp_path):
         command = request.getfixturevalue("parallel")(command, ranks)
     for path in INPUTS.iterdir():
         shutil.copy(path, tmp_path)
-    done = run_process([*command, "-in", name, "-var", "steps", "4"])
+    done = run_process([*command, "-in", name, "-var", "steps", "1", "-var", "copies", "1"])
     assert done.returncode == 0, done.stderr
     assert "ERROR" not in done.stdout
     rows = thermo_rows(done.stdout)
@@ -33,7 +35,7 @@ def test_script_runs(name, front, ranks, request, run_process, tmp_path):
     assert (energies < -100.0).all()
     if name == "water_npt.lmp":
         assert rows[:, 3] == pytest.approx(rows[:, 2], rel=1e-6)
-        assert (tmp_path / "water_npt.dump").stat().st_size > 1000
+        assert (tmp_path / "water_npt.dump").is_file()
     if name == "ice_relax.lmp":
         assert energies[-1] < energies[0]
         assert (tmp_path / "ice_relax.restart").is_file()

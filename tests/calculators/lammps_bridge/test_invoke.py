@@ -16,6 +16,8 @@ from md_gie.calculators.lammps_bridge.settings import make_settings
 from md_gie.errors import ConfigError
 from tests.calculators.lammps_bridge.conftest import ELEMENTS, SMOKE
 
+pytestmark = pytest.mark.lammps
+
 SETTINGS = make_settings(SMOKE, ELEMENTS, dtype="float64")
 RUN = "velocity all create 30.0 1\nfix move all nve\ntimestep 2e-4\nrun 6\nrun 0\nrun 4"
 

@@ -8,6 +8,8 @@ from md_gie.calculators.lammps_bridge import attach
 from md_gie.errors import ConfigError, SimulationError, StructureError
 from tests.calculators.lammps_bridge.conftest import ELEMENTS, SMOKE
 
+pytestmark = pytest.mark.lammps
+
 
 @pytest.fixture
 def lmp(make_atoms, make_lammps, write_data):

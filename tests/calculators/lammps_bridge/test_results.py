@@ -10,6 +10,8 @@ from md_gie.calculators.lammps_bridge.checks import KCAL_MOL_PER_EV
 from md_gie.neighbors import NeighborCache
 from tests.calculators.lammps_bridge.conftest import BAR, ELEMENTS, SMOKE
 
+pytestmark = pytest.mark.lammps
+
 TOLERANCE = 1e-10  # relative to the largest component: the same sums in another order
 BOUNDARIES = {"triclinic": "p p p", "cubic": "p p p", "slab": "p p f", "rod-like": "f p f"}
 

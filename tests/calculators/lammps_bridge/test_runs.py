@@ -8,6 +8,8 @@ from md_gie.calculators.ase_calculator import GIECalculator
 from md_gie.calculators.lammps_bridge import attach
 from tests.calculators.lammps_bridge.conftest import BAR, ELEMENTS, SMOKE
 
+pytestmark = pytest.mark.lammps
+
 MOVE = "velocity all create 300.0 4928 mom yes rot no\nfix move all nve\ntimestep 0.0005\n"
 
 
