@@ -66,13 +66,12 @@ def motion(found: Study) -> Card:
     for (symbol, part), color in zip(found.diffusion.items(), COLORS * 9, strict=False):
         few = thinned(len(part.lags_ps))
         traces.append(line(part.lags_ps[few], part.msd_A2[few], symbol, color))
-        words.append(
-            f"{symbol} {part.coefficient_cm2_s:.2e}{error_text(part.error_cm2_s, '', '.0e')} cm²/s"
-        )
+        value = f"{part.coefficient_cm2_s:.2e}{error_text(part.error_cm2_s, '', '.0e')} cm²/s"
+        caveat = "" if part.is_diffusive else f" (not diffusion yet: MSD ∝ t^{part.exponent:.1f})"
+        words.append(f"{symbol} {value}{caveat}")
     text = (
         f"Self-diffusion from a straight line between 20 and 50 % of the run: {'; '.join(words)}. "
-        "Relative to the centre of mass; not corrected for the size of the box; meaningful only "
-        "where the curve is straight and atoms have moved further than their spacing."
+        "Relative to the centre of mass; not corrected for the size of the box."
     )
     return Card("msd", title, text, figure(traces, "lag / ps", "MSD / Å²"))
 

@@ -13,6 +13,8 @@ Floats = NDArray[np.float64]
 _FIT = (0.2, 0.5)  # of the longest lag: ballistic motion before, too few origins after
 _A2_PS_TO_CM2_S = 1e-4
 _LEAST_FRAMES = 20
+_STRAIGHT = 0.2  # of the exponent, from 1
+_LEFT_PLACE_A2 = 1.0
 
 
 class Diffusion(NamedTuple):
@@ -24,12 +26,21 @@ class Diffusion(NamedTuple):
     coefficient_cm2_s, error_cm2_s : float
         Slope / 6 of a straight line through the middle of the curve, and the spread of this
         number between four groups of atoms over two (nan with fewer than eight atoms).
+    exponent : float
+        That of time in the middle of the curve: 1 for diffusion, 2 for free flight, 0 for atoms
+        that stay.
     """
 
     lags_ps: Floats
     msd_A2: Floats
     coefficient_cm2_s: float
     error_cm2_s: float
+    exponent: float
+
+    @property
+    def is_diffusive(self) -> bool:
+        """Whether the curve is straight, and atoms have left their places."""
+        return abs(self.exponent - 1.0) < _STRAIGHT and bool(self.msd_A2.max() > _LEFT_PLACE_A2)
 
 
 def diffusion(
@@ -76,7 +87,11 @@ def diffusion(
         )
         longest = max(2, int(_FIT[1] * len(lags)) + 1)
         found[symbol] = Diffusion(
-            lags[:longest], msd.mean(0)[:longest], _slope(lags, msd.mean(0)), _spread(lags, msd)
+            lags[:longest],
+            msd.mean(0)[:longest],
+            _slope(lags, msd.mean(0)),
+            _spread(lags, msd),
+            _exponent(lags, msd.mean(0)),
         )
     return found
 
@@ -97,6 +112,13 @@ def _mean_square_displacement(path: Floats) -> Floats:
 def _slope(lags_ps: Floats, msd_A2: Floats) -> float:
     part = slice(int(_FIT[0] * len(lags_ps)), int(_FIT[1] * len(lags_ps)) + 1)
     return float(np.polyfit(lags_ps[part], msd_A2[part], 1)[0]) / 6.0 * _A2_PS_TO_CM2_S
+
+
+def _exponent(lags_ps: Floats, msd_A2: Floats) -> float:
+    part = slice(max(1, int(_FIT[0] * len(lags_ps))), int(_FIT[1] * len(lags_ps)) + 1)
+    if not (msd_A2[part] > 0).all():
+        return 0.0
+    return float(np.polyfit(np.log(lags_ps[part]), np.log(msd_A2[part]), 1)[0])
 
 
 def _spread(lags_ps: Floats, msd_A2: Floats) -> float:

@@ -100,12 +100,26 @@ def test_random_walk_diffuses() -> None:
         exact = jump**2 / (2 * 0.1) * 1e-4
         assert found[symbol].coefficient_cm2_s == pytest.approx(exact, rel=0.15)
         assert 0 < found[symbol].error_cm2_s < 0.3 * exact
+        assert found[symbol].is_diffusive
         # The same by the definition, for a few lags.
         moving = paths - paths.mean(1, keepdims=True)
         mine = moving[:, numbers == (1 if symbol == "H" else 3)]
         for lag in (1, 7, 100):
             direct = ((mine[lag:] - mine[:-lag]) ** 2).sum(2).mean()
             assert found[symbol].msd_A2[lag] == pytest.approx(direct, rel=1e-9)
+
+
+def test_what_is_no_diffusion_is_told() -> None:
+    rng = np.random.default_rng(4)
+    header = TrajectoryHeader(np.full(60, 18), np.ones(60), PERIODIC)
+    times = 0.01 * np.arange(100)
+    flight = rng.normal(size=(60, 3)) * times[:, None, None]
+    rattling = rng.normal(scale=0.1, size=(100, 60, 3))
+    for path, exponent in ((flight, 2.0), (rattling, 0.0)):
+        found = diffusion(path, times, header)
+        assert isinstance(found, dict)
+        assert found["Ar"].exponent == pytest.approx(exponent, abs=0.1)
+        assert not found["Ar"].is_diffusive
 
 
 @pytest.mark.parametrize(

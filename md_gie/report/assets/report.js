@@ -5,7 +5,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
 
 const drawn = Object.entries(data.figures).map(([name, figure]) =>
-  Plotly.newPlot(`plot-${name}`, figure.data, figure.layout, config));
+  Plotly.newPlot(`plot-${name}`, figure.data, figure.layout,
+    name === "timing" ? { ...config, displayModeBar: false } : config));
 
 // A unit sphere as triangles: an icosahedron whose faces are split `times` times.
 function sphere(times) {
