@@ -19,8 +19,8 @@ PUBLIC = {
     "md_gie.md": [
         "BussiVerlet", "Freedom", "Integrator", "LangevinBAOAB", "MDState", "NoseHooverChains",
         "RunConfig", "RunSummary", "Schedule", "Simulation", "StochasticCellRescaling",
-        "VelocityVerlet", "differentiable_forces", "maxwell_boltzmann", "plan_from_config", "roll",
-        "run_from_config",
+        "VelocityVerlet", "differentiable_forces", "maxwell_boltzmann", "model_energy",
+        "plan_from_config", "roll", "run_from_config",
     ],
     "md_gie.model": ["DPA4", "DPA4Config", "load_model", "read_checkpoint", "write_checkpoint"],
     "md_gie.neighbors": ["Edges", "NeighborCache", "ReferenceState", "check_geometry"],

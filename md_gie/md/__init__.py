@@ -1,7 +1,7 @@
 """The molecular dynamics driver: configuration, integrators, observers and the loop."""
 
 from md_gie.md.config import RunConfig
-from md_gie.md.differentiable import differentiable_forces, roll
+from md_gie.md.differentiable import differentiable_forces, model_energy, roll
 from md_gie.md.freedom import Freedom, maxwell_boltzmann
 from md_gie.md.integrators import (
     BussiVerlet,
@@ -32,6 +32,7 @@ __all__ = [
     "VelocityVerlet",
     "differentiable_forces",
     "maxwell_boltzmann",
+    "model_energy",
     "plan_from_config",
     "roll",
     "run_from_config",

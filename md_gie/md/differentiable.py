@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 from md_gie.engine.base import Evaluation
 from md_gie.md.integrators import Integrator
 from md_gie.md.state import Evaluate, MDState
+from md_gie.neighbors import Edges, NeighborCache
 
 _TENSORS = tuple(name for name in MDState._fields if name != "step")
 
@@ -42,6 +43,42 @@ def differentiable_forces(energy: Callable[[Tensor, Tensor], Tensor]) -> Evaluat
         return Evaluation(value, -by_position, -by_strain, value.reshape(1))
 
     return evaluate
+
+
+def model_energy(
+    model: Callable[[Tensor, Edges, Tensor], Tensor],
+    types: Tensor,
+    cache: NeighborCache,
+    pbc: tuple[bool, bool, bool],
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Make the potential energy of a model for :func:`differentiable_forces`.
+
+    Parameters
+    ----------
+    model : callable
+        Atomic energies of types, edges and edge vectors: a ``DPA4`` from
+        ``md_gie.model.load_model``, in float64 (``model.double()``) and not frozen, whose
+        parameters then get gradients.
+    types : (N,) int64
+        Index of each atom's element in ``model.config.type_map``.
+    cache : NeighborCache
+        With the model's cutoff.
+    pbc : three bools
+
+    Returns
+    -------
+    callable
+        Positions (N, 3) and cell (3, 3) in Å to energy () in eV.
+    """
+
+    def energy(positions: Tensor, cell: Tensor) -> Tensor:
+        edges = cache.update(positions, cell, pbc)
+        apart = positions[edges.src.long()] - positions[edges.dst.long()]
+        # Which images edges lead to is constant; where these are follows the cell.
+        images = (edges.vectors - apart.detach()) @ torch.linalg.pinv(cell.detach())
+        return model(types, edges, apart + images @ cell).sum()
+
+    return energy
 
 
 def roll(

@@ -1,11 +1,13 @@
 """Gradients through trajectories: against differences, with checkpoints, and put to use."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from md_gie.engine import load_potential
 from md_gie.md import (
     BussiVerlet,
     Freedom,
@@ -16,9 +18,14 @@ from md_gie.md import (
     StochasticCellRescaling,
     VelocityVerlet,
     differentiable_forces,
+    model_energy,
     roll,
 )
 from md_gie.md.state import Evaluate
+from md_gie.model import load_model
+from md_gie.neighbors import NeighborCache
+
+MODEL = Path(__file__).parents[1] / "data" / "dpa4" / "p0_smoke.pt"
 
 FREE = Freedom.of(4, conserves_momentum=True)
 MAKERS: dict[str, Callable[[], Integrator]] = {
@@ -121,3 +128,41 @@ def test_one_parameter_is_fitted_through_fifty_steps() -> None:
             depth -= 2 * loss / gradient if gradient else 0.0
     assert loss.item() < 1e-12
     assert depth.item() == pytest.approx(0.0104, rel=1e-6)
+
+
+def test_gradients_reach_the_parameters_of_a_model() -> None:
+    model = load_model(MODEL).double().requires_grad_(False)
+    engine = load_potential(MODEL, dtype="float64", device="cpu")
+    numbers = [8, 1, 1] * 2
+    molecule = torch.tensor([[0.0, 0, 0], [0.96, 0, 0], [-0.24, 0.93, 0]], dtype=torch.float64)
+    positions = torch.cat([molecule, molecule + 2.9])
+    masses = torch.tensor([16.0, 1.0, 1.0] * 2, dtype=torch.float64)
+    # Each atom sees images: the shifts of edges matter, also for the derivative by the cell.
+    cell = torch.tensor([[5.6, 0, 0], [0.4, 5.8, 0], [0, -0.3, 6.0]], dtype=torch.float64)
+    types = engine.types_of(numbers)
+    evaluate = differentiable_forces(
+        model_energy(model, types, NeighborCache(engine.cutoff, 0.5), (True,) * 3)
+    )
+    result = evaluate(positions, cell)
+    edges = NeighborCache(engine.cutoff, 0.5).update(positions, cell, [True] * 3)
+    exact = engine.evaluate(types, edges)
+    torch.testing.assert_close(result.forces, exact.forces, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(result.virial, exact.virial, rtol=1e-9, atol=1e-9)
+    integrator = VelocityVerlet(0.25, Freedom.of(6, conserves_momentum=True))
+    parameter = dict(model.named_parameters())["descriptor.radial_embedding.net.0.matrix"]
+
+    def final() -> Tensor:
+        begun = MDState.start(positions, 0 * positions, masses, cell, evaluate)
+        return square_sum(roll(begun, integrator, evaluate, 3, segment=2))
+
+    parameter.requires_grad_()
+    (gradient,) = torch.autograd.grad(final(), parameter)
+    parameter.requires_grad_(False)
+    direction = gradient / gradient.norm()
+    values = []
+    for sign in (1, -1):
+        parameter += sign * 1e-4 * direction
+        values.append(final().item())
+        parameter -= sign * 1e-4 * direction
+    assert (values[0] - values[1]) / 2e-4 == pytest.approx(gradient.norm().item(), rel=1e-5)
+    assert gradient.norm() > 1e-6

@@ -1,5 +1,8 @@
 """Runs that write extended XYZ or .traj in place of H5MD."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +62,36 @@ def test_what_the_format_lacks_is_told_before_any_work(
     (run_folder / "toy.pt").unlink()
     with pytest.raises(TrajectoryError, match="has no observables between frames; take a name"):
         run()
+
+
+LIMITED_RUN = """
+import resource, signal, sys
+sys.path.insert(0, sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+import md_gie.engine, toy
+md_gie.engine.load_potential = toy.load_toy
+from md_gie.cli import main
+sys.exit(main(["run", "argon.toml"]))
+"""
+
+
+@pytest.mark.parametrize("ending", ["h5md", "extxyz", "traj"])
+def test_a_full_disk_ends_a_run_that_can_go_on(
+    run: Run, edit_config: Edit, ending: str, run_folder: Path
+) -> None:
+    edit_config(("argon.h5md", f"a.{ending}"), ("n_steps = 60", "n_steps = 2000"))
+    command = [sys.executable, "-c", LIMITED_RUN, os.fspath(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert "frames committed before are intact" in last
+    count = int(last.split("the ")[-1].split(" frames")[0])
+    with read_trajectory(f"a.{ending}") as reader:
+        assert reader.steps.tolist() == list(range(0, 2 * count, 2))
+        reader.verify()
+        step = int(reader.steps[-1])
+    outcome = run(resume=True, n_steps=step + 20)[0]
+    assert outcome.last_step == step + 20
+    with read_trajectory(f"a.{ending}") as reader:
+        assert reader.steps.tolist() == list(range(0, step + 21, 2))
