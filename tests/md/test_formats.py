@@ -67,8 +67,9 @@ def test_what_the_format_lacks_is_told_before_any_work(
 LIMITED_RUN = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
+limit = 450_000 if sys.argv[2] == "h5md" else 90_000
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 import md_gie.engine, toy
 md_gie.engine.load_potential = toy.load_toy
 from md_gie.cli import main
@@ -76,12 +77,13 @@ sys.exit(main(["run", "argon.toml"]))
 """
 
 
-@pytest.mark.parametrize("ending", ["h5md", "extxyz", "traj"])
+@pytest.mark.parametrize("ending", ["h5md", "extxyz"])
 def test_a_full_disk_ends_a_run_that_can_go_on(
     run: Run, edit_config: Edit, ending: str, run_folder: Path
 ) -> None:
     edit_config(("argon.h5md", f"a.{ending}"), ("n_steps = 60", "n_steps = 2000"))
-    command = [sys.executable, "-c", LIMITED_RUN, os.fspath(Path(__file__).parent)]
+    here = os.fspath(Path(__file__).parent)
+    command = [sys.executable, "-c", LIMITED_RUN, here, ending]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]

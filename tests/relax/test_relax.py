@@ -186,3 +186,10 @@ def test_defaults_are_kept_whole(relax: Relax) -> None:
     config = RelaxConfig.load("relax.toml")
     assert config.relax.optimizer == "lbfgs"
     assert '"max_stress_GPa": 0.05' in config.to_json()
+
+
+def test_the_example_can_be_read() -> None:
+    for path in (Path(__file__).parents[2] / "inputs" / "relax").glob("*.toml"):
+        config = RelaxConfig.load(path)
+        assert config.structure_file.is_file()
+        assert config.relax.optimizer == "lbfgs"
