@@ -12,8 +12,8 @@ from md_gie.structure import Structure
 _MOVE_A = 1e-4
 _STRAIN = 1e-5
 _RELATIVE = 1e-5  # of the largest component, or of 1 where that is smaller
-_N_DIRECTIONS = 4
-_N_COMPONENTS = 4
+_N_DIRECTIONS = 2
+_N_COMPONENTS = 3
 
 
 def check_derivatives(subject: Subject) -> Iterator[Row]:

@@ -19,12 +19,12 @@ from md_gie.units import AMU_A2_FS2_EV
 
 _SKIN_A = 0.5
 _MOST_STEPS = 200
-_LEAST_STEPS = 16
+_LEAST_STEPS = 12
 _SECONDS = 5.0
 _CHANGE_MEV = 1.0  # by atom, over the run
 _LEAST_RATIO = 2.5  # 4 is what a halved timestep makes of an error of second order
 _NOISE_MEV = 1e-6  # by atom; below it there is no error to compare
-_N_SAME = 10
+_N_SAME = 4
 _SAME_A = 1e-8
 
 
