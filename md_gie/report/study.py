@@ -21,7 +21,10 @@ Floats = NDArray[np.float64]
 _MOST_PAIR_FRAMES = 100
 _MOST_PAIR_EDGES = 60_000_000  # over all frames together, some ten seconds
 _EDGES_PER_ATOM = 220
-_LARGEST_VERIFIED = 2 * 10**9  # bytes; reading more only for checksums takes too long
+# Reading more than this only for checksums takes too long.
+_LARGEST_VERIFIED = 2 * 10**9  # bytes
+_MOST_VERIFIED = 10_000  # frames
+_MOST_ORIGINS = 5000
 _MOST_PLACES = 3_000_000  # atoms times frames of which displacements are taken
 
 
@@ -143,8 +146,9 @@ def _pairs(reader: TrajectoryReader) -> PairStatistics:
 
 def _diffusion(reader: TrajectoryReader) -> dict[str, Diffusion] | str:
     start = settled(len(reader)).start
-    chosen = _spread(start, len(reader), max(2, _MOST_PLACES // len(reader.header.numbers)))
-    positions = np.stack([reader[k].positions for k in chosen]).astype(np.float64)
+    most = min(_MOST_ORIGINS, _MOST_PLACES // len(reader.header.numbers))
+    chosen = _spread(start, len(reader), max(2, most))
+    positions = np.stack([reader.positions(k) for k in chosen]).astype(np.float64)
     return diffusion(positions, reader.times_fs[chosen] / 1000, reader.header)
 
 
@@ -155,7 +159,7 @@ def _spread(first: int, count: int, most: int) -> list[int]:
 
 
 def _damage(reader: TrajectoryReader) -> str:
-    if reader.path.stat().st_size > _LARGEST_VERIFIED:
+    if reader.path.stat().st_size > _LARGEST_VERIFIED or len(reader) > _MOST_VERIFIED:
         return ""
     try:
         reader.verify()

@@ -79,6 +79,10 @@ class ASEReader:
     def __iter__(self) -> Iterator[Frame]:
         return iter(self._frames)
 
+    def positions(self, index: int) -> NDArray[np.floating[Any]]:
+        """Positions (N, 3) of one frame, Å."""
+        return self._frames[index].positions
+
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
         """One observable over all frames: steps, times in fs, and values.
 

@@ -65,6 +65,10 @@ class TrajectoryReader(Protocol):
 
     def __iter__(self) -> Iterator[Frame]: ...
 
+    def positions(self, index: int) -> NDArray[np.floating[Any]]:
+        """Positions of one frame, Å."""
+        ...
+
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
         """Return steps, times in fs, and values of an observable."""
         ...

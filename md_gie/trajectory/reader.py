@@ -98,6 +98,11 @@ class H5MDReader:
         values: NDArray[np.float64] = self._file[f"{layout.OBSERVABLES}/{name}/value"][: len(self)]
         return values
 
+    def positions(self, index: int) -> NDArray[np.floating[Any]]:
+        """Positions (N, 3) of one frame, Å, without reading the rest of it."""
+        places: NDArray[np.floating[Any]] = self._file[f"{layout.PARTICLES}/position/value"][index]
+        return places
+
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
         """One observable at every step at which it was written.
 

@@ -1,6 +1,7 @@
 """Numbers of a report: averages, drift, distributions and diffusion that are known beforehand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,14 @@ from md_gie.report.pairs import pair_statistics
 from md_gie.report.scene import frames_to_show, whole_molecules
 from md_gie.report.series import average, drift, running_mean
 from md_gie.report.study import study
-from md_gie.trajectory import Frame, H5MDWriter, TrajectoryHeader, TrajectoryOptions
+from md_gie.trajectory import (
+    Frame,
+    H5MDWriter,
+    Observable,
+    TrajectoryHeader,
+    TrajectoryOptions,
+)
+from md_gie.trajectory.formats import create_trajectory, read_trajectory
 
 PERIODIC = (True, True, True)
 
@@ -183,3 +191,29 @@ def test_study_of_nothing_is_refused(tmp_path: Path) -> None:
     H5MDWriter.create(tmp_path / "a.h5md", header, TrajectoryOptions()).close()
     with pytest.raises(TrajectoryError, match="holds no frame yet"):
         study(tmp_path / "a.h5md")
+
+
+@pytest.mark.parametrize("ending", ["extxyz", "traj"])
+def test_other_formats_have_the_same_numbers(
+    make_trajectory: Callable[..., Path], tmp_path: Path, ending: str
+) -> None:
+    expected = study(make_trajectory(tmp_path / "a.h5md", 30))
+    options = TrajectoryOptions(tuple(Observable(*item) for item in expected.units.items()))
+    with read_trajectory(tmp_path / "a.h5md") as reader:
+        scalars = tuple(item for item in options.observables if item.name != "stress")
+        options = replace(options, observables=scalars)
+        path = tmp_path / f"a.{ending}"
+        with create_trajectory(path, reader.header, options) as writer:
+            for frame in reader:
+                writer.append(frame)
+    found = study(path)
+    np.testing.assert_array_equal(found.steps, expected.steps)
+    np.testing.assert_allclose(found.cells, expected.cells)
+    assert set(found.series) == set(expected.series)
+    for name, (times, values) in found.series.items():
+        np.testing.assert_allclose(times, expected.series[name][0])
+        np.testing.assert_allclose(values, expected.series[name][1])
+    for name, g in found.pairs.distributions.items():
+        # A pair or two lie on the border of a bin.
+        assert np.abs(g - expected.pairs.distributions[name]).mean() < 0.01
+    assert found.header.metadata == expected.header.metadata
