@@ -10,7 +10,7 @@ from md_gie.cli.status import UNPHYSICAL
 def add(commands: Any) -> None:
     """Add the command's parser."""
     parser = commands.add_parser("relax", help="relax a structure", allow_abbrev=False)
-    parser.add_argument("config", metavar="CONFIG", type=Path, help="TOML file, see inputs/runs")
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="TOML file, see inputs/relax")
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the files of an earlier relaxation"
     )

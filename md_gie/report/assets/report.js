@@ -2,7 +2,8 @@
 // Draws the plots and the three-dimensional view of a report from the JSON in the page.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+const buttons = [["toImage", "zoom2d", "pan2d", "autoScale2d"]];
+const config = { responsive: true, displaylogo: false, modeBarButtons: buttons };
 
 const drawn = Object.entries(data.figures).map(([name, figure]) =>
   Plotly.newPlot(`plot-${name}`, figure.data, figure.layout,
@@ -123,6 +124,23 @@ function atoms(scene, frame, style) {
   return Object.values(meshes);
 }
 
+// The box that holds every frame, so that nothing jumps while frames are played.
+function bounds(scene) {
+  const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
+  const include = (value, axis) => {
+    low[axis] = Math.min(low[axis], value - 0.8);
+    high[axis] = Math.max(high[axis], value + 0.8);
+  };
+  for (const frame of scene.frames) {
+    frame.positions.forEach((value, place) => include(value, place % 3));
+    if (!scene.periodic.some(Boolean)) continue;
+    const lines = cellLines(frame.cell, scene.periodic);
+    [lines.x, lines.y, lines.z].forEach((values, axis) =>
+      values.forEach((value) => { if (value !== null) include(value, axis); }));
+  }
+  return [low, high];
+}
+
 function hasWebGL() {
   try { return Boolean(document.createElement("canvas").getContext("webgl")); } catch { return false; }
 }
@@ -136,11 +154,15 @@ function view(scene) {
   }
   const slider = document.getElementById("frame"), style = document.getElementById("style");
   const play = document.getElementById("play"), time = document.getElementById("time");
-  const axis = { visible: false, showbackground: false };
+  const [low, high] = bounds(scene);
+  const extent = high.map((value, axis) => value - low[axis]);
+  const size = Math.cbrt(extent[0] * extent[1] * extent[2]) / 1.4;
+  const axis = (n) => ({ visible: false, showbackground: false, range: [low[n], high[n]] });
   const layout = {
     margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, paper_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
-    scene: { xaxis: axis, yaxis: axis, zaxis: axis, aspectmode: "data", dragmode: "orbit",
-      camera: { projection: { type: "orthographic" }, eye: { x: 0.62, y: -0.87, z: 0.31 } } },
+    scene: { xaxis: axis(0), yaxis: axis(1), zaxis: axis(2), aspectmode: "manual", dragmode: "orbit",
+      aspectratio: { x: extent[0] / size, y: extent[1] / size, z: extent[2] / size },
+      camera: { projection: { type: "orthographic" }, eye: { x: 1.06, y: -1.48, z: 0.54 } } },
   };
   const draw = () => {
     const frame = scene.frames[Number(slider.value)];
