@@ -79,7 +79,7 @@ def test_gradients_agree_with_differences(make: Callable[[], Integrator]) -> Non
         evaluate = cluster(depth)
         masses = mass * torch.tensor([1.0, 1.0, 1.0, 1.2], dtype=torch.float64)
         state = begin(make(), evaluate, masses)
-        return square_sum(roll(state, make(), evaluate, 12, segment=5))
+        return square_sum(roll(state, make(), evaluate, 8, segment=3))
 
     point = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.01, 40.0)]
     gradients = torch.autograd.grad(final(*point), point)
@@ -117,7 +117,7 @@ def test_one_parameter_is_fitted_through_fifty_steps() -> None:
     true = cluster(torch.tensor(0.0104, dtype=torch.float64))
     target = roll(begin(integrator, true), integrator, true, 50).positions.detach()
     depth = torch.tensor(0.007, dtype=torch.float64, requires_grad=True)
-    for _ in range(6):
+    for _ in range(5):
         evaluate = cluster(depth)
         found = roll(begin(integrator, evaluate), integrator, evaluate, 50).positions
         loss = (found - target).square().sum()

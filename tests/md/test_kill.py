@@ -65,6 +65,7 @@ SERVER = """
 import os, signal, sys, time
 import torch._dynamo, md_gie.md, md_gie.engine, md_gie.trajectory, ase.io
 from md_gie.cli import main
+print("ready", flush=True)
 for line in sys.stdin:
     kill_after, *arguments = line.split()
     pid = os.fork()
@@ -97,6 +98,8 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
         )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
 
     def run(self, *arguments: str, kill_after: float | None = None) -> int:
         """Return the exit status, negative for the signal that ended it."""

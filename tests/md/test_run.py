@@ -203,3 +203,24 @@ def test_summaries_count_the_lists_of_their_process(
         assert min(parts) > 0
         assert sum(parts) == reader.observable("neighbor_builds")[-1]
         assert [entry["n_steps"] for entry in reader.summaries] == [37, 23]
+
+
+@pytest.mark.parametrize("ensemble", ["nvt-langevin", "npt-isotropic"])
+def test_cadences_of_output_change_no_bit_of_the_dynamics(
+    run_folder: Path, edit_config: Callable[..., Path], run: Callable[..., Result], ensemble: str
+) -> None:
+    if ensemble != "nvt-langevin":
+        edit_config(("nvt-langevin", ensemble), ("friction_per_ps = 2", BAROSTAT))
+    run()
+    expected = RestartFiles("argon.h5md").latest()
+    edit_config(
+        ("trajectory_every = 2", "trajectory_every = 7\nobservables_every = 1"),
+        ("thermo_every = 20", "thermo_every = 3"),
+        ("restart_every = 10", "restart_every = 17"),
+    )
+    run(overwrite=True)
+    found = RestartFiles("argon.h5md").latest()
+    assert expected is not None
+    assert found is not None
+    for name, array in expected.arrays.items():
+        assert found.arrays[name].tobytes() == array.tobytes(), name
