@@ -132,7 +132,7 @@ def create_trajectory(
         options ask for.
     """
     if is_ase_file(path):
-        from md_gie.trajectory.ase_files import ASEWriter
+        from md_gie.trajectory.ase_writer import ASEWriter
 
         return ASEWriter.create(path, header, options, overwrite=overwrite)
     return H5MDWriter.create(path, header, options, overwrite=overwrite)
@@ -149,7 +149,7 @@ def continue_trajectory(
         The file is missing, foreign, in use, or damaged.
     """
     if is_ase_file(path):
-        from md_gie.trajectory.ase_files import ASEWriter
+        from md_gie.trajectory.ase_writer import ASEWriter
 
         return ASEWriter.open_existing(path, options, last_step=last_step)
     return H5MDWriter.open_existing(path, last_step=last_step, fsync=options.fsync)
@@ -164,7 +164,7 @@ def read_trajectory(path: str | Path) -> TrajectoryReader:
         The file is missing, being written, foreign or damaged.
     """
     if is_ase_file(path):
-        from md_gie.trajectory.ase_files import ASEReader
+        from md_gie.trajectory.ase_reader import ASEReader
 
         return ASEReader(path)
     return H5MDReader(path)
@@ -179,9 +179,9 @@ def refuse_to_replace(path: Path) -> None:
         If it is anything else.
     """
     if is_ase_file(path):
-        from md_gie.trajectory import ase_files
+        from md_gie.trajectory import ase_writer
 
-        ase_files.refuse_to_replace(path)
+        ase_writer.refuse_to_replace(path)
     else:
         files.refuse_to_replace(path)
 
@@ -195,6 +195,6 @@ def refuse_options(path: Path, options: TrajectoryOptions) -> None:
         Naming it.
     """
     if is_ase_file(path):
-        from md_gie.trajectory import ase_files
+        from md_gie.trajectory import ase_writer
 
-        ase_files.refuse_options(path, options)
+        ase_writer.refuse_options(path, options)

@@ -1,140 +1,29 @@
-"""Trajectories as extended XYZ and as ASE's ``.traj``: frames with all that H5MD files have."""
+"""Writing trajectories as extended XYZ and as ASE's ``.traj``, with all that H5MD files have."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-import ase.io
 import numpy as np
 from ase.io.extxyz import write_extxyz
 from ase.io.trajectory import TrajectoryWriter as ASETrajectoryWriter
 
 from md_gie.errors import TrajectoryError
 from md_gie.trajectory import files, layout
-from md_gie.trajectory.ase_io import header_of, to_atoms, to_frame
+from md_gie.trajectory.ase_io import to_atoms
+from md_gie.trajectory.ase_reader import RECORD, ASEReader
 from md_gie.trajectory.layout import Frame, TrajectoryHeader, TrajectoryOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ase import Atoms
-    from numpy.typing import NDArray
-
-_KEY = "md_gie"
-"""Name in ``info`` of the first frame, under which provenance and units are, as encoded JSON."""
+    from collections.abc import Mapping
 
 _MOST_WAITING = 64
-
-
-class ASEReader:
-    """The frames of a file that :class:`ASEWriter` wrote, all of them in memory.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    TrajectoryError
-        If the file is missing, or no trajectory of md_gie in one of these formats.
-
-    Notes
-    -----
-    Frames, header and observables as those of :class:`H5MDReader`. Frames that a kill has torn are
-    not shown; there are no checksums.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        if not self.path.is_file():
-            raise TrajectoryError(f"{self.path}: no such trajectory", path=self.path)
-        images = _whole_images(self.path)
-        record = _decoded(images[0].info.pop(_KEY, None)) if images else None
-        if record is None:
-            raise TrajectoryError(
-                f"{self.path} is not a trajectory of md_gie: its first frame has no {_KEY} in its "
-                "info; read it with ASE",
-                path=self.path,
-            )
-        self.record = record
-        bare = header_of(images[0])
-        with files.reading(self.path):
-            self.header = TrajectoryHeader(bare.numbers, bare.masses, bare.pbc, record["metadata"])
-            self.observables: dict[str, str] = dict(record["observables"])
-            self._frames = [self._frame(atoms) for atoms in images]
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    def __getitem__(self, index: int) -> Frame:
-        return self._frames[index]
-
-    def __iter__(self) -> Iterator[Frame]:
-        return iter(self._frames)
-
-    def positions(self, index: int) -> NDArray[np.floating[Any]]:
-        """Positions (N, 3) of one frame, Å."""
-        return self._frames[index].positions
-
-    def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
-        """One observable over all frames: steps, times in fs, and values.
-
-        Raises
-        ------
-        KeyError
-            If the file does not hold it.
-        """
-        values = np.array([frame.observables[name] for frame in self._frames])
-        return self.steps, self.times_fs, values
-
-    @property
-    def steps(self) -> NDArray[np.int64]:
-        """Step numbers of all frames, (F,) int64."""
-        return np.array([frame.step for frame in self._frames], dtype=np.int64)
-
-    @property
-    def times_fs(self) -> NDArray[np.float64]:
-        """Times of all frames, (F,) float64, fs."""
-        return np.array([frame.time_fs for frame in self._frames])
-
-    @property
-    def cells(self) -> NDArray[np.float64]:
-        """Lattice vectors of all frames in rows, (F, 3, 3) float64, Å."""
-        return np.array([frame.cell for frame in self._frames]).reshape(-1, 3, 3)
-
-    @property
-    def runs(self) -> list[dict[str, str | int]]:
-        """Every start and restart: its step, date and version of md_gie."""
-        return list(self.record["runs"])
-
-    @property
-    def summaries(self) -> list[dict[str, Any]]:
-        """Nothing: these formats have no place for them."""
-        return []
-
-    def verify(self) -> None:
-        """Do nothing: these formats have no checksums."""
-
-    def close(self) -> None:
-        """Do nothing: the file is closed already."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def _frame(self, atoms: Atoms) -> Frame:
-        frame = to_frame(atoms, 0)
-        others = {name: atoms.info[name] for name in self.observables if name in atoms.info}
-        return replace(frame, observables={**frame.observables, **others})
 
 
 class ASEWriter:
@@ -316,7 +205,7 @@ class ASEWriter:
         images = [to_atoms(frame, self._header) for frame in frames]
         if images and self.path.stat().st_size == 0:
             # Percent-encoded: extended XYZ loses backslashes within JSON within quotes.
-            images[0].info[_KEY] = quote(json.dumps(self._record))
+            images[0].info[RECORD] = quote(json.dumps(self._record))
         if self.path.suffix.lower() != ".traj":
             with self.path.open("a") as file:
                 write_extxyz(file, images)
@@ -381,30 +270,6 @@ def refuse_options(path: Path, options: TrajectoryOptions) -> None:
                 "out",
                 path=path,
             )
-
-
-def _whole_images(path: Path) -> list[Atoms]:
-    """Return the frames of a file up to one that is torn."""
-    images: list[Atoms] = []
-    format_ = "traj" if path.suffix.lower() == ".traj" else "extxyz"
-    try:
-        images.extend(ase.io.iread(path, ":", format=format_, do_not_split_by_at_sign=True))
-    except Exception as error:  # parsers fail in many ways where a file ends too early
-        if not images:
-            raise TrajectoryError(
-                f"{path} cannot be read as a trajectory ({error or type(error).__name__}); it is "
-                "damaged or another kind of file",
-                path=path,
-            ) from error
-    return images
-
-
-def _decoded(text: object) -> dict[str, Any] | None:
-    try:
-        record = json.loads(unquote(str(text)))
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def _start(step: int) -> dict[str, str | int]:
