@@ -118,3 +118,19 @@ def test_overlapping_atoms_are_named_by_their_ids(lmp, make_atoms):
     )
     with pytest.raises(StructureError, match=r"0\.05 Å apart; .* \(LAMMPS ids 3, 5\)$"):
         bridge.raise_error()
+
+
+def test_engine_that_cannot_share_a_configuration(lmp, monkeypatch):
+    from mpi4py import MPI
+
+    from md_gie.calculators.lammps_bridge import bridge
+    from md_gie.calculators.lammps_bridge.api import LammpsAPI
+
+    class Alone:
+        name, species, cutoff = "alone", ("O", "H", "C"), 4.0
+
+    monkeypatch.setattr(LammpsAPI, "communicator", lambda self: MPI.COMM_SELF)
+    monkeypatch.setattr(bridge, "load_potential", lambda *_, **__: Alone())
+    message = r"^the engine of alone cannot share a configuration between the 1 ranks"
+    with pytest.raises(ConfigError, match=message):
+        attach(lmp, SMOKE, ELEMENTS)

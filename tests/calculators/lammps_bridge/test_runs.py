@@ -193,3 +193,28 @@ def test_list_is_kept_while_it_is_good(solid, make_lammps, write_data):
     cache = bridge._forces._cache
     assert cache.n_builds == 1
     assert cache.n_reuses == 20
+
+
+def test_shared_forces_in_a_barostat_are_those_of_one_process(
+    solid, make_lammps, write_data, monkeypatch
+):
+    """All copies are periodic images here; the box moves, and the plan of copies with it."""
+    from mpi4py import MPI
+
+    from md_gie.calculators.lammps_bridge.api import LammpsAPI
+    from md_gie.calculators.lammps_bridge.parallel import ParallelForces
+
+    rows = []
+    for communicator in (None, MPI.COMM_SELF):
+        monkeypatch.setattr(LammpsAPI, "communicator", lambda self, c=communicator: c)
+        lmp = make_lammps(write_data(solid))
+        bridge = attach(lmp, SMOKE, ELEMENTS, dtype="float64", skin=0.2)
+        lmp.commands_string(
+            "velocity all create 600.0 4928 mom yes rot no\ntimestep 0.001\n"
+            "fix move all npt temp 600 600 0.1 tri 0 0 0.05\nrun 30"
+        )
+        bridge.raise_error()
+        rows.append([lmp.get_thermo(name) for name in ("etotal", "press", "vol", "pxy", "xy")])
+    assert isinstance(bridge._forces, ParallelForces)
+    assert 1 < bridge._forces.n_plans < 25
+    assert rows[1] == pytest.approx(rows[0], rel=1e-8, abs=1e-7)
