@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from md_gie.cli import check, info, lammps_command, relax, report, run, train
+from md_gie.cli import check, compile_command, info, lammps_command, relax, report, run, train
 from md_gie.cli.status import MISTAKE, SIGNAL_BASE, UNPHYSICAL, complain
 from md_gie.errors import MDGIEError, SimulationError
 
-_COMMANDS = (run, relax, lammps_command, report, info, check, train)
+_COMMANDS = (run, relax, lammps_command, report, info, check, compile_command, train)
 """In the order in which ``--help`` shows them."""
 
 

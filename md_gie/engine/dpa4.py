@@ -1,6 +1,7 @@
 """Engine of a DPA4 model: types and checks around a step that is eager, compiled or captured."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from md_gie.engine.base import Evaluation
 from md_gie.engine.compiled import CompiledStep
 from md_gie.engine.derivatives import atomic_virials_from_edges
 from md_gie.engine.graph import GraphStep
+from md_gie.engine.packaged import packaged_step
 from md_gie.engine.precision import matmul_precision
 from md_gie.engine.step import ModelStep, Step
 from md_gie.errors import SimulationError, StructureError
@@ -16,6 +18,9 @@ from md_gie.model import DPA4
 from md_gie.model.halo import Halo
 from md_gie.ops import Edges
 from md_gie.structure import symbols_of
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+"""Names of the network's dtypes."""
 
 
 class DPA4Engine:
@@ -38,6 +43,8 @@ class DPA4Engine:
         False, True or ``graph``; see :func:`md_gie.engine.load_potential`.
     tf32 : bool
         Allow matrix products in TF32 on a GPU.
+    package : Path, optional
+        Compiled package that provides the step, if it was made for this device.
 
     Attributes
     ----------
@@ -56,6 +63,7 @@ class DPA4Engine:
         kernels: str,
         compile: bool | str = False,  # noqa: A002
         tf32: bool = False,
+        package: Path | None = None,
     ) -> None:
         self.model = model.freeze(dtype, device, kernels)
         self.name = name
@@ -65,10 +73,13 @@ class DPA4Engine:
         self.dtype = dtype
         self.kernels = kernels
         self.tf32 = tf32
-        self._eager = ModelStep(self.model, dtype)
+        self._eager = ModelStep(self.model)
         self.step: Step = self._eager
-        if compile:
-            self.step = CompiledStep(self._eager, device)
+        if package is not None:
+            self.step = packaged_step(package, device, self._eager)
+        elif compile:
+            with matmul_precision(device, tf32=tf32):  # the graph keeps what it was traced with
+                self.step = CompiledStep(self._eager, device)
         if compile == "graph":
             self.step = GraphStep(self.step, device, self.cutoff)
         self._type_of = {symbol: index for index, symbol in enumerate(self.species)}

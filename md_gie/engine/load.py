@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 
 from md_gie.engine.base import Engine
-from md_gie.engine.dpa4 import DPA4Engine
+from md_gie.engine.dpa4 import DTYPES, DPA4Engine
+from md_gie.engine.package import is_package, load_package
 from md_gie.model import load_model
 from md_gie.ops import launch
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 KERNELS = ("auto", "triton", "reference")
 COMPILE = (False, True, "graph")
 _BUNDLED = Path(__file__).parent.parent / "models"
@@ -56,7 +56,8 @@ def load_potential(
     Parameters
     ----------
     model : str or path
-        Name of a bundled model (``"water-s"``), or a DPA4 checkpoint (``.pt``).
+        Name of a bundled model (``"water-s"``), a DPA4 checkpoint (``.pt``), or a package of
+        ``md-gie compile``, whose ``dtype``, ``tf32`` and ``branch`` are settled.
     device : str
         ``auto`` (CUDA if there is one, else CPU) or any torch device.
     dtype : str
@@ -93,18 +94,18 @@ def load_potential(
         raise ValueError(f"kernels = {kernels!r} is none of {', '.join(KERNELS)}")
     if dtype not in DTYPES:
         raise ValueError(f"dtype = {dtype!r} is none of {', '.join(DTYPES)}")
-    place = _device(device)
+    place = find_device(device)
     _check_modes(kernels, compile, place)
     path = resolve_model(model)
+    if is_package(path):
+        return load_package(
+            path, device=place, dtype=dtype, branch=branch, kernels=kernels, compile=compile,
+            tf32=tf32,
+        )  # fmt: skip
     return DPA4Engine(
-        load_model(path, branch),
-        name=path.stem,
-        device=place,
-        dtype=DTYPES[dtype],
-        kernels=kernels,
-        compile=compile,
-        tf32=tf32,
-    )
+        load_model(path, branch), name=path.stem, device=place, dtype=DTYPES[dtype],
+        kernels=kernels, compile=compile, tf32=tf32,
+    )  # fmt: skip
 
 
 def _check_modes(kernels: str, compile_mode: bool | str, device: torch.device) -> None:
@@ -121,7 +122,14 @@ def _check_modes(kernels: str, compile_mode: bool | str, device: torch.device) -
         )
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """Device of a name; ``auto`` is CUDA if there is one, else the CPU.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device: torch.device | None

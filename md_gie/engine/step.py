@@ -40,15 +40,14 @@ class Step(Protocol):
 
 
 class ModelStep:
-    """Evaluation operation by operation, with the network in ``dtype``."""
+    """Evaluation operation by operation."""
 
-    def __init__(self, model: DPA4, dtype: torch.dtype) -> None:
+    def __init__(self, model: DPA4) -> None:
         self._model = model
-        self._dtype = dtype
 
     def __call__(self, types: Tensor, edges: Edges, halo: Halo | None = None) -> StepResult:
         """Evaluate; with a halo the energy is that of own atoms, see the engine."""
-        leaf = edges.vectors.detach().to(self._dtype, copy=True).requires_grad_()
+        leaf = edges.vectors.detach().clone().requires_grad_()
         with torch.enable_grad(), _same_thread(halo):
             energies = self._model(types, edges, leaf, halo)
             if halo is not None:
@@ -58,7 +57,7 @@ class ModelStep:
                 (gradient,) = torch.autograd.grad(energies.sum(), leaf)
             else:
                 gradient = torch.zeros_like(leaf)
-        gradient = gradient.detach().double()
+        gradient = gradient.detach()
         return StepResult(
             energies=energies.detach(),
             gradient=gradient,

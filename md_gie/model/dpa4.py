@@ -12,7 +12,7 @@ from md_gie.model.geometry import Geometry, GeometryWeights
 from md_gie.model.gie import GeometricInitialEmbedding, GIEWeights
 from md_gie.model.halo import Halo
 from md_gie.model.inventory import FLOAT64_PARAMETERS, parameter_shapes
-from md_gie.model.radial import fold_last_layer
+from md_gie.model.radial import RadialWeights, fold_last_layer
 from md_gie.model.readout import Readout, ReadoutWeights
 from md_gie.model.weights import ConstantKey, Weights
 from md_gie.ops.edges import Edges
@@ -116,7 +116,7 @@ class DPA4(nn.Module):
         edges : Edges
             Connectivity; its own vectors are not read.
         vectors : (E, 3) floating, Å
-            Edge vectors in the network's dtype: the leaf of differentiation.
+            Edge vectors: the leaf of differentiation. Lengths are computed in float64.
         halo : Halo, optional
             Where other processes have a part in the configuration.
 
@@ -150,12 +150,15 @@ def _register(root: nn.Module, name: str, value: Tensor) -> None:
 
 
 def _cast(value: Any, dtype: torch.dtype, device: torch.device) -> Any:
-    """Cast every tensor of a nest of tuples and lists, energy shifts excepted."""
+    """Cast every tensor of a nest of tuples and lists; what is float64 always stays so."""
     if isinstance(value, Tensor):
         return value.to(dtype=dtype, device=device).contiguous()
     if isinstance(value, ReadoutWeights):
         shift = value.shift.to(device)
         return ReadoutWeights(*_cast([*value], dtype, device))._replace(shift=shift)
+    if isinstance(value, RadialWeights):
+        frequencies = value.frequencies.to(device)
+        return RadialWeights(*_cast([*value], dtype, device))._replace(frequencies=frequencies)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*_cast([*value], dtype, device))
     if isinstance(value, (list, tuple)):

@@ -79,9 +79,11 @@ class Geometry:
         self, f: GeometryWeights, types: Tensor, edges: Edges, vectors: Tensor, *, fused: bool
     ) -> EdgeGeometry:
         """Evaluate for types (N,) and edge vectors (E, 3) in Å; see ``packed`` for ``fused``."""
+        dtype = f.radial.first.dtype
+        vectors = vectors.double()
         r = torch.sqrt(vectors.square().sum(1) + self.epsilon**2)
         inverse_r = 1.0 / r
-        unit = vectors * inverse_r.unsqueeze(1)
+        unit = (vectors * inverse_r.unsqueeze(1)).to(dtype)
         radial = self.radial(f.radial, r)
         degree = sum_rows(radial.weight.square(), edges.row_ptr, edges.dst)
         pair = types.index_select(0, edges.dst) * self.config.n_types
@@ -91,7 +93,7 @@ class Geometry:
             edges=edges,
             pair=pair,
             unit=unit,
-            inverse_r=inverse_r,
+            inverse_r=inverse_r.to(dtype),
             radial=radial,
             degree_factor=torch.rsqrt(degree + self.floor),
             frames=frames,

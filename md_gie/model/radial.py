@@ -39,7 +39,10 @@ def envelope(x: Tensor, exponent: int) -> Tensor:
 
 
 class RadialWeights(NamedTuple):
-    """Folded radial network: frequencies (1, n), first layer (n, W), norm scale (W) or None."""
+    """Folded radial network: frequencies (1, n), first layer (n, W), norm scale (W) or None.
+
+    Frequencies are float64 in a frozen model, whatever the network's dtype.
+    """
 
     frequencies: Tensor
     first: Tensor
@@ -80,17 +83,23 @@ class RadialNetwork:
         )
 
     def __call__(self, f: RadialWeights, r: Tensor) -> RadialFeatures:
-        """Evaluate for edge lengths (E,) in Å."""
+        """Evaluate for edge lengths (E,) float64 in Å; features have the network's dtype.
+
+        Phases of the sines reach tens of radians, and envelopes cancel near the cutoff: in float32
+        they would double the error of the forces.
+        """
         p_basis, p_edge = self.config.env_exp
         weight = envelope(r / self.edge_cutoff, p_edge)
         cut = envelope(r / self.config.rcut, p_basis)
         distance = r.unsqueeze(1)
         if self.config.basis_type == "bessel":
-            basis = torch.sin(distance * f.frequencies) * (cut / r).unsqueeze(1)
+            phase = distance * f.frequencies.double()
+            basis = torch.sin(phase) * (cut / r).unsqueeze(1)
         else:
             sigma = self.config.rcut / max(self.config.n_radial - 1, 1)
-            basis = torch.exp((distance - f.frequencies).square() * (-0.5 / sigma**2))
-            basis = basis * cut.unsqueeze(1)
+            away = distance - f.frequencies.double()
+            basis = torch.exp(away.square() * (-0.5 / sigma**2)) * cut.unsqueeze(1)
+        basis, weight = basis.to(f.first.dtype), weight.to(f.first.dtype)
         hidden = basis @ f.first
         if f.scale is not None:
             hidden = rms(hidden) * f.scale

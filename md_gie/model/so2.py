@@ -14,6 +14,7 @@ from md_gie.model.layers import expand_rows, rms
 from md_gie.model.message_product import MessageProduct, MessageProductWeights
 from md_gie.model.weights import Weights
 from md_gie.ops.attention import attention_weights
+from md_gie.ops.edge_matmul import edge_matmul
 from md_gie.ops.gate import gated_residual
 from md_gie.ops.rotation import rotate_in, rotate_out
 
@@ -190,9 +191,9 @@ class SO2Convolution:
         """Everything that runs once per edge: (D, N, Hh) to the sums over neighbours (D, N, Hh)."""
         config = self.config
         frames = geometry.frames[: self.degree + 1]
-        radial = torch.addmm(
-            f.pairs.index_select(0, geometry.pair), geometry.radial.hidden, f.radial
-        )
+        fused = geometry.packed is not None
+        radial = edge_matmul(geometry.radial.hidden[None], f.radial[None], fused=fused)[0]
+        radial = radial + f.pairs.index_select(0, geometry.pair)
         n_bias = config.n_focus * config.n_heads
         modulation, bias = torch.split(radial, [radial.shape[1] - n_bias, n_bias], dim=1)
         streams = rotate_in(
@@ -200,7 +201,6 @@ class SO2Convolution:
             geometry.edges, order=self.order, mode=self.mode, n_focus=config.n_focus,
         )  # fmt: skip
         weights = self._weights(f, streams[0], hidden[0], bias, geometry)
-        fused = geometry.packed is not None
         streams = self._mix(f, streams, fused)
         out = rotate_out(streams, weights, frames, geometry.packed, geometry.edges)
         out = out.transpose(0, 1) * f.row_scale
@@ -209,9 +209,9 @@ class SO2Convolution:
     def _mix(self, f: SO2Weights, streams: list[Tensor], fused: bool) -> list[Tensor]:
         """Mixing layers on the edge features of each order."""
         for matrices, gate in zip(f.layers[:-1], f.gates, strict=True):
-            mixed = [y @ matrix for y, matrix in zip(streams, matrices, strict=True)]
+            mixed = _each(streams, matrices, fused)
             streams = gated_residual(streams, mixed, gate, fused=fused)
-        return [y @ matrix for y, matrix in zip(streams, f.layers[-1], strict=True)]
+        return _each(streams, f.layers[-1], fused)
 
     def _weights(
         self, f: SO2Weights, first: Tensor, scalars: Tensor, bias: Tensor, geometry: EdgeGeometry
@@ -248,3 +248,8 @@ class SO2Convolution:
         gate = torch.sigmoid(normed @ f.attention.gate).transpose(0, 1)  # (N, F, A)
         width = config.focus_width // config.n_heads
         return gate.unsqueeze(3).expand(-1, -1, -1, width).reshape(-1, config.hidden)
+
+
+def _each(streams: list[Tensor], matrices: list[Tensor], fused: bool) -> list[Tensor]:
+    """Multiply the features of each order by its matrix."""
+    return [edge_matmul(y, w, fused=fused) for y, w in zip(streams, matrices, strict=True)]

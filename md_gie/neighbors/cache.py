@@ -25,6 +25,7 @@ from md_gie.neighbors.geometry import (
 )
 from md_gie.neighbors.skin_list import Anchor, Extents, SkinList, StepPass
 from md_gie.ops import Edges
+from md_gie.ops.launch import has_triton
 
 S = TypeVar("S", bound=np.generic)
 
@@ -104,7 +105,7 @@ class NeighborCache:
         self.n_builds = 0
         self.n_reuses = 0
         self._builder = choose_builder(backend, self.device)
-        self._pass: StepPass = CPUPass() if self.device.type == "cpu" else DevicePass()
+        self._pass: StepPass = _pass_for(self.device)
         self.reset()
 
     def reset(self) -> None:
@@ -142,15 +143,16 @@ class NeighborCache:
         """
         here = self._on_device(positions)
         box, periodic = _on_host(cell, np.float64), _on_host(pbc, np.bool_)
-        wrapped = self._follow(here, box, periodic)
-        if wrapped is None:
+        found = self._follow(here, box, periodic)
+        if found is None:
             wrapped = self._build(here, box, periodic)
+            assert self._listed is not None
+            table = self._image_table(box)
+            found = self._pass.compact(self._listed, wrapped, table, self.cutoff)
             self.n_builds += 1
         else:
             self.n_reuses += 1
-        assert self._listed is not None
-        table = self._image_table(box)
-        edges, self._coincident = self._pass.compact(self._listed, wrapped, table, self.cutoff)
+        edges, self._coincident = found
         return edges
 
     def coincident_pair(self) -> tuple[int, int] | None:
@@ -182,10 +184,13 @@ class NeighborCache:
             positions = torch.tensor(np.asarray(positions, dtype=np.float64))
         return positions.detach().to(self.device, torch.float64).contiguous()
 
-    def _follow(self, positions: Tensor, cell: Floats, pbc: Bools) -> Tensor | None:
-        anchor = self._anchor
+    def _follow(
+        self, positions: Tensor, cell: Floats, pbc: Bools
+    ) -> tuple[Edges, int | Tensor] | None:
+        anchor, listed = self._anchor, self._listed
         if (
             anchor is None
+            or listed is None
             or positions.shape != anchor.positions.shape
             or not np.array_equal(pbc, anchor.pbc)
             or cell.shape != (3, 3)
@@ -200,7 +205,10 @@ class NeighborCache:
         limit -= MARGIN
         if limit < 0:
             return None
-        return self._pass.track(positions, anchor, cell, deformation, limit)
+        table = self._image_table(cell)
+        return self._pass.step(
+            positions, anchor, listed, cell, deformation, limit, table, self.cutoff
+        )
 
     def _build(self, positions: Tensor, cell: Floats, pbc: Bools) -> Tensor:
         self.reset()
@@ -227,6 +235,16 @@ class NeighborCache:
         if self._table is None or not np.array_equal(self._table[0], cell):
             self._table = (cell, image_table(cell, self._anchor.extents))
         return self._table[1]
+
+
+def _pass_for(device: torch.device) -> StepPass:
+    if device.type == "cpu":
+        return CPUPass()
+    if device.type == "cuda" and has_triton():
+        from md_gie.neighbors.gpu import TritonPass
+
+        return TritonPass()
+    return DevicePass()
 
 
 def _is_real(value: Any) -> bool:

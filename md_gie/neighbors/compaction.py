@@ -49,6 +49,21 @@ class CPUPass:
         rows = np.repeat(np.arange(n_atoms, dtype=np.int32), np.diff(row_ptr))
         return SkinList(*(torch.from_numpy(a) for a in (row_ptr, rows, listed, images, order)))
 
+    def step(
+        self,
+        positions: Tensor,
+        anchor: Anchor,
+        listed: SkinList,
+        cell: Floats,
+        deformation: Floats,
+        limit: float,
+        table: Floats,
+        cutoff: float,
+    ) -> tuple[Edges, int] | None:
+        """Edges of new positions, or None if an atom is more than ``limit`` from its anchor."""
+        wrapped = self.track(positions, anchor, cell, deformation, limit)
+        return None if wrapped is None else self.compact(listed, wrapped, table, cutoff)
+
     def track(
         self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float
     ) -> Tensor | None:

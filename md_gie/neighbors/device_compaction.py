@@ -40,6 +40,21 @@ class DevicePass:
         arrays = (_pointer(counts), dst, src, images, by_source)
         return SkinList(*(array.to(torch.int32) for array in arrays))
 
+    def step(
+        self,
+        positions: Tensor,
+        anchor: Anchor,
+        listed: SkinList,
+        cell: Floats,
+        deformation: Floats,
+        limit: float,
+        table: Floats,
+        cutoff: float,
+    ) -> tuple[Edges, int | Tensor] | None:
+        """Edges of new positions, or None if an atom is more than ``limit`` from its anchor."""
+        wrapped = self.track(positions, anchor, cell, deformation, limit)
+        return None if wrapped is None else self.compact(listed, wrapped, table, cutoff)
+
     def track(
         self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float
     ) -> Tensor | None:
@@ -61,7 +76,7 @@ class DevicePass:
 
     def compact(
         self, listed: SkinList, wrapped: Tensor, table: Floats, cutoff: float
-    ) -> tuple[Edges, Tensor]:
+    ) -> tuple[Edges, int | Tensor]:
         """Edges within the cutoff, and the number of a listed coincident pair or -1."""
         shifts = self._on_device(table, wrapped)[listed.images]
         vectors = _vectors(wrapped, listed.src, listed.dst, shifts)

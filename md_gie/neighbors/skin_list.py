@@ -54,10 +54,18 @@ class StepPass(Protocol):
         """Sort pairs into a list and drop those not closer than ``radius`` (Å)."""
         ...
 
-    def track(
-        self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float
-    ) -> Tensor | None:
-        """Wrap positions (N, 3); None if an atom is more than ``limit`` (Å) from its anchor.
+    def step(
+        self,
+        positions: Tensor,
+        anchor: Anchor,
+        listed: SkinList,
+        cell: Floats,
+        deformation: Floats,
+        limit: float,
+        table: Floats,
+        cutoff: float,
+    ) -> tuple[Edges, int | Tensor] | None:
+        """:meth:`compact` of positions (N, 3); None if one is more than ``limit`` (Å) from anchor.
 
         ``anchor.wraps`` is updated where the caller has moved an atom by lattice vectors.
         """

@@ -12,6 +12,7 @@ import torch
 from md_gie.neighbors import Edges, NeighborCache, threads
 from md_gie.neighbors.build import BUILDERS, Pairs, is_installed
 from md_gie.neighbors.device_compaction import DevicePass, _lexicographic_order
+from md_gie.neighbors.gpu import TritonPass
 
 CUDA = [pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []
 DEVICES = ["cpu", *CUDA]
@@ -70,6 +71,33 @@ def test_tensor_operations_equal_compiled_loops(device: str, load_case: Any, liq
         cache._pass = DevicePass()
         there = [Edges(*(tensor.cpu() for tensor in edges)) for edges in steps(case, cache)]
         assert_equal_bits(steps(case, NeighborCache(case.cutoff)), there)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["liquid", "coincident_TTT", "wire_TFF", "triclinic_unreduced"])
+def test_triton_kernels_equal_compiled_loops(
+    name: str, device: str, load_case: Any, liquid: Any
+) -> None:
+    case = liquid(3, 3.0) if name == "liquid" else load_case(name)
+    caches = [NeighborCache(case.cutoff), NeighborCache(case.cutoff, device=device)]
+    caches[1]._pass = TritonPass()
+    rng = np.random.default_rng(1)
+    strain = np.eye(3) + rng.uniform(-1e-3, 1e-3, (3, 3))
+    moved = case.positions + rng.uniform(-0.02, 0.02, case.positions.shape)
+    boxes = rng.integers(-2, 3, case.positions.shape) * case.pbc
+    frames = [
+        (case.positions, case.cell),
+        (moved, case.cell),
+        (moved + boxes @ case.cell, case.cell),  # a caller that wraps
+        (moved @ strain, case.cell @ strain),
+        (moved + rng.uniform(-0.5, 0.5, moved.shape), case.cell),
+    ]
+    for positions, cell in frames:
+        one, other = (cache.update(positions, cell, case.pbc) for cache in caches)
+        assert_equal_bits([one], [Edges(*(tensor.cpu() for tensor in other))])
+        assert caches[0].coincident_pair() == caches[1].coincident_pair()
+        assert caches[0].n_builds == caches[1].n_builds
+    assert 1 < caches[1].n_builds < len(frames)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

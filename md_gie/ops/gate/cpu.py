@@ -6,6 +6,8 @@ from torch import Tensor
 from md_gie.ops.gate import cpu_kernels
 from md_gie.ops.threads import run_kernel, split_edges
 
+multiply = torch.bmm
+
 
 def gate(y0: Tensor, y1: Tensor, z0: Tensor, z1: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
     """See :func:`md_gie.ops.gate.fused.gated_residual`."""

@@ -4,8 +4,16 @@ import torch
 import triton
 from torch import Tensor
 
+from md_gie.ops.edge_matmul import gpu as edge_matmul
 from md_gie.ops.gate import triton_kernels
 from md_gie.ops.launch import device_of, power_of_2
+
+
+def multiply(x: Tensor, matrix: Tensor) -> Tensor:
+    """Multiply the features of each edge by the matrix of its stream."""
+    if x.dtype != torch.float32:
+        return torch.bmm(x, matrix)
+    return edge_matmul.edge_matmul(x, matrix, torch.backends.cuda.matmul.allow_tf32)
 
 
 def gate(y0: Tensor, y1: Tensor, z0: Tensor, z1: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
