@@ -121,18 +121,18 @@ def test_float32_converges_where_it_can(relax: Relax) -> None:
 def test_the_cell_ends_under_the_pressure(relax: Relax, cell: str) -> None:
     atoms = Atoms("OHOH", cell=np.eye(3) * 3.6, pbc=True)
     atoms.positions = [[0, 0, 0], [0, 0, 1.8], [1.7, 1.9, 0], [1.8, 1.8, 1.7]]
-    more = f'cell = "{cell}"\npressure_GPa = 2\nmax_stress_GPa = 0.3'
-    outcome, text = relax(atoms, limit=0.2, steps=300, more=more, model=RANDOM)
+    more = f'cell = "{cell}"\npressure_GPa = 2\nmax_stress_GPa = 0.5'
+    outcome, text = relax(atoms, limit=0.5, steps=300, more=more, model=RANDOM)
     assert outcome.ending == "converged", text
     end = ase.io.read("end.extxyz")
     end.calc = GIECalculator(RANDOM, device="cpu", dtype="float64")
     stress = end.get_stress(voigt=False) * EV_A3_GPA
     rest = stress + 2 * np.eye(3)
     if cell == "volume":
-        assert abs(rest.trace() / 3) <= 0.3
+        assert abs(rest.trace() / 3) <= 0.5
         np.testing.assert_allclose(end.cell.array / end.cell[0, 0], np.eye(3), atol=1e-9)
     else:
-        assert np.abs(rest).max() <= 0.3
+        assert np.abs(rest).max() <= 0.5
     assert end.get_volume() != pytest.approx(atoms.get_volume(), rel=1e-4)
 
 
