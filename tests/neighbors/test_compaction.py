@@ -12,7 +12,6 @@ import torch
 from md_gie.neighbors import Edges, NeighborCache, threads
 from md_gie.neighbors.build import BUILDERS, Pairs, is_installed
 from md_gie.neighbors.device_compaction import DevicePass, _lexicographic_order
-from md_gie.neighbors.gpu import TritonPass
 
 CUDA = [pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else []
 DEVICES = ["cpu", *CUDA]
@@ -78,6 +77,9 @@ def test_tensor_operations_equal_compiled_loops(device: str, load_case: Any, liq
 def test_triton_kernels_equal_compiled_loops(
     name: str, device: str, load_case: Any, liquid: Any
 ) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from md_gie.neighbors.gpu import TritonPass
+
     case = liquid(3, 3.0) if name == "liquid" else load_case(name)
     caches = [NeighborCache(case.cutoff), NeighborCache(case.cutoff, device=device)]
     caches[1]._pass = TritonPass()
