@@ -28,19 +28,14 @@ from bench_md_cases import GRADES, make_model
 from bench_structures import diamond
 
 from md_gie import NeighborCache, load_potential
+from md_gie.engine.graph import GraphStep
 from md_gie.units import AMU_A2_FS2_EV, BOLTZMANN_EV_K
 
 CARBON_AMU = 12.011
 TEMPERATURE_K = 300.0
 CHECKED_ATOMS = 216
 CHECKED_RATTLE = 0.1  # Å: forces of a crystal at a few hundred kelvin
-MODES: dict[str, dict[str, Any]] = {
-    "reference": {"kernels": "reference"},
-    "eager": {},
-    "compile": {"compile": True},
-    "graph": {"compile": "graph"},
-    "graph-tf32": {"compile": "graph", "tf32": True},
-}
+MODES = ("eager", "compile", "graph")
 
 
 class Flight:
@@ -60,14 +55,18 @@ class Flight:
         return self._start + self._moves * (phase if phase < 100 else 200 - phase)
 
 
-def load(model: Path, mode: str, dtype: str = "float32", device: str = "cuda") -> Any:
-    return load_potential(model, device=device, dtype=dtype, **MODES[mode])
+def in_mode(engine: Any, mode: str) -> Any:
+    """The same engine with another step: a graph wraps a compiled step, which wraps a plain one."""
+    graph = engine.step if isinstance(engine.step, GraphStep) else engine.graph
+    engine.graph = graph
+    engine.step = {"graph": graph, "compile": graph.step, "eager": graph.step.step}[mode]
+    return engine
 
 
-def measure(model: Path, mode: str, n_atoms: int, options: argparse.Namespace) -> dict[str, Any]:
+def measure(engine: Any, mode: str, n_atoms: int, options: argparse.Namespace) -> dict[str, Any]:
+    engine, flight = in_mode(engine, mode), Flight(n_atoms, "cuda")
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    engine, flight = load(model, mode), Flight(n_atoms, "cuda")
     cache = NeighborCache(engine.cutoff, options.skin, device="cuda")
     types = engine.types_of([6] * n_atoms)
 
@@ -105,13 +104,13 @@ def make_references(folder: Path, grades: list[str]) -> None:
     for grade in grades:
         model = folder / f"{grade}.pt"
         make_model(grade, model, 1, ("C",))
-        engine = load(model, "reference", "float64", "cpu")
+        engine = load_potential(model, device="cpu", dtype="float64", kernels="reference")
         result = engine.evaluate(engine.types_of([6] * CHECKED_ATOMS), edges)
         arrays = {name: getattr(result, name).numpy() for name in ("forces", "atomic_energies")}
         np.savez(folder / f"{grade}.npz", **arrays)
 
 
-def errors(model: Path, modes: list[str]) -> dict[str, dict[str, float]]:
+def errors(engine: Any, model: Path, modes: list[str]) -> dict[str, dict[str, float]]:
     """Largest differences from the reference, forces over the largest force."""
     expected = np.load(model.with_suffix(".npz"))
     edges = checked_edges()
@@ -120,7 +119,7 @@ def errors(model: Path, modes: list[str]) -> dict[str, dict[str, float]]:
     forces: dict[str, np.ndarray] = {}
     scale = np.abs(expected["forces"]).max()
     for mode in modes:
-        engine = load(model, mode)
+        engine = in_mode(engine, mode)
         types = engine.types_of([6] * CHECKED_ATOMS)
         first, later = (engine.evaluate(types, on_device) for _ in range(2))
         forces[mode] = first.forces.cpu().numpy()
@@ -135,9 +134,9 @@ def errors(model: Path, modes: list[str]) -> dict[str, dict[str, float]]:
     return out
 
 
-def profile(model: Path, mode: str, n_atoms: int) -> list[dict[str, Any]]:
+def profile(engine: Any, mode: str, n_atoms: int) -> list[dict[str, Any]]:
     """Time of each kernel in one evaluation, largest first."""
-    engine, flight = load(model, mode), Flight(n_atoms, "cuda")
+    engine, flight = in_mode(engine, mode), Flight(n_atoms, "cuda")
     edges = NeighborCache(engine.cutoff, 0.0, device="cuda").update(
         flight.frame(0), flight.cell, flight.pbc
     )
@@ -163,6 +162,7 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=["eager", "compile", "graph"])
     parser.add_argument("--profile", nargs="*", choices=MODES, default=[])
     parser.add_argument("--skin", type=float, default=0.5)
+    parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--make-references", type=Path, metavar="FOLDER")
     parser.add_argument("--references", type=Path, metavar="FOLDER")
@@ -171,33 +171,49 @@ def main() -> None:
     if options.make_references:
         make_references(options.make_references, options.grades)
         return
-    results: dict[str, Any] = {"machine": gpu(), "rows": [], "errors": {}, "profiles": {}}
+    results: dict[str, Any] = {
+        "machine": gpu(),
+        "rows": [],
+        "errors": {},
+        "profiles": {},
+        "compilations": {},
+    }
     with tempfile.TemporaryDirectory() as folder:
         for grade in options.grades:
-            model = Path(folder) / f"{grade}.pt"
-            if options.references:
-                model = options.references / f"{grade}.pt"
-                results["errors"][grade] = errors(model, options.modes)
-                print(grade, results["errors"][grade], flush=True)
-            else:
-                make_model(grade, model, 1, ("C",))
-            for mode in options.modes:
-                for n_atoms in options.atoms:
-                    try:
-                        row = measure(model, mode, n_atoms, options)
-                    except torch.OutOfMemoryError as error:
-                        row = {"mode": mode, "n_atoms": n_atoms, "failed": str(error)[:200]}
-                    row = {"grade": grade, **row}
-                    results["rows"].append(row)
-                    print({k: v if isinstance(v, str) else round(v, 3) for k, v in row.items()},
-                          flush=True)  # fmt: skip
-                    gc.collect()
-            for mode in options.profile:
-                rows = profile(model, mode, options.atoms[0])
-                results["profiles"][f"{grade} {mode}"] = rows
-                for item in rows[:16]:
-                    print(f"  {item['ms']:8.3f} ms {item['calls']:4d} x {item['kernel']}")
+            one_grade(grade, Path(folder), options, results)
             options.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def one_grade(
+    grade: str, folder: Path, options: argparse.Namespace, results: dict[str, Any]
+) -> None:
+    model = (options.references or folder) / f"{grade}.pt"
+    if not options.references:
+        make_model(grade, model, 1, ("C",))
+    start = time.perf_counter()
+    engine = load_potential(model, device="cuda", compile="graph", tf32=options.tf32)
+    print(f"{grade}: traced in {time.perf_counter() - start:.1f} s", flush=True)
+    if options.references:
+        results["errors"][grade] = errors(engine, model, options.modes)
+        print(grade, results["errors"][grade], flush=True)
+    print(f"{grade}: compiled after {time.perf_counter() - start:.1f} s", flush=True)
+    for mode in options.modes:
+        for n_atoms in options.atoms:
+            try:
+                row = measure(engine, mode, n_atoms, options)
+            except torch.OutOfMemoryError as error:
+                row = {"mode": mode, "n_atoms": n_atoms, "failed": str(error)[:200]}
+            row = {"grade": grade, "tf32": options.tf32, **row}
+            results["rows"].append(row)
+            shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+            print(shown, flush=True)
+            gc.collect()
+    results["compilations"][grade] = engine.graph.step.n_compilations
+    for mode in options.profile:
+        rows = profile(engine, mode, options.atoms[0])
+        results["profiles"][f"{grade} {mode}"] = rows
+        for item in rows[:16]:
+            print(f"  {item['ms']:8.3f} ms {item['calls']:4d} x {item['kernel']}")
 
 
 if __name__ == "__main__":

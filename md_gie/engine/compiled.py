@@ -67,13 +67,15 @@ class CompiledStep:
 
     Attributes
     ----------
+    step : Step
+        What was traced.
     n_compilations : int
         How often the compiler has run.
     """
 
     def __init__(self, step: Step, device: torch.device) -> None:
         self.n_compilations = 0
-        self._step = step
+        self.step = step
         self._graph = trace(step, device)
         self._compiled = torch.compile(
             self._graph, dynamic=True, fullgraph=True, backend=self._backend
@@ -82,7 +84,7 @@ class CompiledStep:
     def __call__(self, types: Tensor, edges: Edges) -> StepResult:
         """Evaluate; see :data:`md_gie.engine.step.Step`."""
         if min(types.shape[0], edges.n_edges) < MIN_SIZE:
-            return self._step(types, edges)
+            return self.step(types, edges)
         with torch.no_grad():
             return StepResult(*self._compiled(types, *edges))
 

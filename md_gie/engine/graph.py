@@ -52,13 +52,15 @@ class GraphStep:
 
     Attributes
     ----------
+    step : Step
+        What is captured.
     n_captures : int
         How often a graph was captured.
     """
 
     def __init__(self, step: Step, device: torch.device, cutoff: float) -> None:
         self.n_captures = 0
-        self._step = step
+        self.step = step
         self._device = device
         self._cutoff = cutoff
         self._graphs: OrderedDict[tuple[int, int], _Captured] = OrderedDict()
@@ -93,11 +95,11 @@ class GraphStep:
         # Kernels compile, and libraries allocate, before the capture.
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
-                self._step(types, padded)
+                self.step(types, padded)
         torch.cuda.current_stream(self._device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            result = self._step(types, padded)
+            result = self.step(types, padded)
         return _Captured(graph, types, padded, result)
 
     def _buffers(self, edges: Edges, capacity: int) -> Edges:

@@ -7,7 +7,7 @@ from md_gie.ops.edge_matmul import triton_kernels
 from md_gie.ops.launch import device_of
 
 
-def edge_matmul(x: Tensor, matrix: Tensor, tf32: bool) -> Tensor:
+def edge_matmul(x: Tensor, matrix: Tensor, half: bool) -> Tensor:
     """See :func:`md_gie.ops.edge_matmul.edge_matmul`."""
     streams, n_edges, _ = x.shape
     if x.stride(2) != 1:
@@ -20,7 +20,7 @@ def edge_matmul(x: Tensor, matrix: Tensor, tf32: bool) -> Tensor:
         with device_of(x):
             triton_kernels.multiply[grid](
                 x, matrix, out, n_edges, *x.stride()[:2], *matrix.stride(),
-                K=x.shape[2], M=columns, PRECISION="tf32" if tf32 else "tf32x3",
-                BE=128, BM=block, BK=32, num_warps=4, num_stages=3,
+                K=x.shape[2], M=columns, PARTS=1 if half else 3, BE=128, BM=block, BK=32,
+                num_warps=4, num_stages=3,
             )  # fmt: skip
     return out
