@@ -8,8 +8,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import torch  # noqa: E402
+import torch
 
-# Without a GPU, Triton's interpreter runs the kernels on CPU tensors; it must know before they load.
+# Without a GPU, Triton's interpreter runs the kernels; it must know before they load.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
