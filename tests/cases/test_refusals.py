@@ -122,8 +122,9 @@ from md_gie import GIECalculator, load_potential
 readings.append(state())
 calculators = [GIECalculator(sys.argv[1], dtype=d, device="cpu") for d in ("float32", "float64")]
 readings.append(state())
-crystal = bulk("C", "fcc", a=3.6, cubic=True).repeat(3)
-for calculator in calculators:
+# With edges enough for threads, and not: parallel kernels take long to compile, for each dtype.
+crystals = [bulk("C", "fcc", a=3.6, cubic=True).repeat(3), bulk("C", "fcc", a=3.6)]
+for calculator, crystal in zip(calculators, crystals):
     try:
         calculator.get_forces(Atoms("Fe"))
     except ValueError:

@@ -2,22 +2,41 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from md_gie.cli import main
 from md_gie.trajectory import Frame, H5MDWriter, TrajectoryHeader, TrajectoryOptions
 
 ROOT = Path(__file__).parent.parent.parent
 
+Done = subprocess.CompletedProcess[str]
 
-def md_gie(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+
+def md_gie(*arguments: str, cwd: Path | None = None) -> Done:
+    """Run the program in a process of its own."""
     command = [sys.executable, "-m", "md_gie", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
-def check_mistake(done: subprocess.CompletedProcess[str], message: str) -> None:
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Call what the program calls, in this process, where PyTorch is loaded, and in a folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Done:
+        status = main(arguments)
+        return Done(arguments, status, *capsys.readouterr())
+
+    return run
+
+
+def check_mistake(done: Done, message: str) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.rstrip("\n").count("\n") == 0
@@ -67,34 +86,34 @@ def test_wrong_number_of_steps_is_named(steps: str) -> None:
     assert "_count" not in done.stderr
 
 
-def test_missing_files_get_one_sentence(tmp_path: Path) -> None:
-    done = md_gie("run", "nothing.toml", cwd=tmp_path)
+def test_missing_files_get_one_sentence(call: Callable[..., Done]) -> None:
+    done = call("run", "nothing.toml")
     check_mistake(done, "md-gie: nothing.toml: no such configuration file")
-    done = md_gie("run", "nothing.toml", "--resume", "--overwrite", cwd=tmp_path)
+    done = call("run", "nothing.toml", "--resume", "--overwrite")
     check_mistake(done, "md-gie: --resume goes on and --overwrite starts anew; give one")
 
 
-def test_wrong_key_gets_one_sentence(tmp_path: Path) -> None:
+def test_wrong_key_gets_one_sentence(tmp_path: Path, call: Callable[..., Done]) -> None:
     (tmp_path / "a.toml").write_text("[md]\ntimestep = 1\n")
-    done = md_gie("run", "a.toml", cwd=tmp_path)
+    done = call("run", "a.toml")
     check_mistake(done, "[md] timestep: unknown key; did you mean timestep_fs?")
 
 
-def test_missing_structure_gets_one_sentence(tmp_path: Path) -> None:
+def test_missing_structure_gets_one_sentence(tmp_path: Path, call: Callable[..., Done]) -> None:
     text = (ROOT / "inputs/runs/water_nvt.toml").read_text()
     (tmp_path / "a.toml").write_text(text)
-    done = md_gie("run", "a.toml", cwd=tmp_path)
+    done = call("run", "a.toml")
     check_mistake(done, "water64.extxyz")
     assert list(tmp_path.iterdir()) == [tmp_path / "a.toml"]
 
 
-def test_info_describes_a_trajectory(tmp_path: Path) -> None:
+def test_info_describes_a_trajectory(tmp_path: Path, call: Callable[..., Done]) -> None:
     header = TrajectoryHeader(np.array([8, 1, 1]), np.ones(3), (True, True, False), {"model": "m"})
     options = TrajectoryOptions(velocities=False, forces=False)
     with H5MDWriter.create(tmp_path / "a.h5md", header, options) as writer:
         for step in (0, 50):
             writer.append(Frame(step, 0.5 * step, np.eye(3), np.zeros((3, 3))))
-    done = md_gie("info", "a.h5md", cwd=tmp_path)
+    done = call("info", "a.h5md")
     assert done.returncode == 0
     assert done.stderr == ""
     facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[0] != " ")
@@ -105,20 +124,20 @@ def test_info_describes_a_trajectory(tmp_path: Path) -> None:
     assert facts["model"] == "m"
 
 
-def test_info_describes_a_model(tmp_path: Path) -> None:
-    done = md_gie("info", "water-s", cwd=tmp_path)
+def test_info_describes_a_model(tmp_path: Path, call: Callable[..., Done]) -> None:
+    done = call("info", "water-s")
     assert (done.returncode, done.stderr) == (0, "")
     facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert facts["elements"] == "O H"
     assert facts["cutoff"] == "5 Å"
     (tmp_path / "a.pt").write_text("text")
-    check_mistake(md_gie("info", "a.pt", cwd=tmp_path), "a.pt")
+    check_mistake(call("info", "a.pt"), "a.pt")
     (tmp_path / "a.extxyz").write_text("text")
-    check_mistake(md_gie("info", "a.extxyz", cwd=tmp_path), "cannot be read as a trajectory")
+    check_mistake(call("info", "a.extxyz"), "cannot be read as a trajectory")
 
 
-def test_info_of_nothing_gets_one_sentence(tmp_path: Path) -> None:
-    check_mistake(md_gie("info", "nothing", cwd=tmp_path), "nothing")
+def test_info_of_nothing_gets_one_sentence(call: Callable[..., Done]) -> None:
+    check_mistake(call("info", "nothing"), "nothing")
 
 
 def test_run_script_is_the_run_command(tmp_path: Path) -> None:
