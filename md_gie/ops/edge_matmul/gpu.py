@@ -15,12 +15,12 @@ def edge_matmul(x: Tensor, matrix: Tensor, half: bool) -> Tensor:
     columns = matrix.shape[2]
     out = x.new_empty(streams, n_edges, columns)
     if out.numel():
-        block = 64 if columns % 64 == 0 else 32
+        block = 64 if columns > 32 else 32
         grid = (triton.cdiv(columns, block), triton.cdiv(n_edges, 128), streams)
         with device_of(x):
             triton_kernels.multiply[grid](
                 x, matrix, out, n_edges, *x.stride()[:2], *matrix.stride(),
                 K=x.shape[2], M=columns, PARTS=1 if half else 3, BE=128, BM=block, BK=32,
-                num_warps=4, num_stages=3,
+                num_warps=8, num_stages=3,
             )  # fmt: skip
     return out

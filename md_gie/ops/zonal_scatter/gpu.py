@@ -6,7 +6,7 @@ from torch import Tensor
 
 from md_gie.ops.launch import TAIL_PROGRAMS, device_of, power_of_2
 from md_gie.ops.triton_common import ACCUMULATOR
-from md_gie.ops.zonal_scatter import triton_kernels
+from md_gie.ops.zonal_scatter import triton_kernels, triton_products
 from md_gie.ops.zonal_scatter.layout import first_row, max_degree
 
 READ = -1.0  # in place of an epsilon: couplings are read, not evaluated
@@ -42,12 +42,17 @@ def _forward(
     coupling: Tensor, radial: Tensor, row_ptr: Tensor, rows: int, epsilon: float
 ) -> Tensor:
     coupling, radial, row_ptr = coupling.contiguous(), radial.contiguous(), row_ptr.contiguous()
-    channels, n_rows = radial.shape[2], row_ptr.shape[0] - 1
+    slots, channels, n_rows = radial.shape[1], radial.shape[2], row_ptr.shape[0] - 1
     out = radial.new_empty(n_rows, rows + first_row(rows), channels)
     if out.numel() == 0:
         return out
-    options = _options(rows, radial, epsilon)
     with device_of(radial):
+        if _are_products(radial, rows, epsilon):
+            triton_products.forward[(n_rows, slots)](
+                coupling, radial, row_ptr, out, **_product_options(rows, radial)
+            )
+            return out
+        options = _options(rows, radial, epsilon)
         triton_kernels.forward[(n_rows, triton.cdiv(channels, options["BC"]))](
             coupling, radial, row_ptr, out, **options
         )
@@ -62,18 +67,40 @@ def _backward(
     n_edges, n_rows = coupling.shape[0], row_ptr.shape[0] - 1
     if n_rows == 0 or radial.numel() == 0:
         return d_coupling.zero_(), d_radial.zero_()
+    arrays = (grad.contiguous(), coupling, radial, row_ptr, d_coupling, d_radial, n_rows, n_edges)
+    programs = n_rows + TAIL_PROGRAMS
     with device_of(radial):
-        triton_kernels.backward[(n_rows + TAIL_PROGRAMS,)](
-            grad.contiguous(), coupling, radial, row_ptr, d_coupling, d_radial, n_rows, n_edges,
-            **_options(rows, radial, epsilon), TAIL=TAIL_PROGRAMS,
-        )  # fmt: skip
+        if _are_products(radial, rows, epsilon):
+            triton_products.backward[(programs, radial.shape[1])](
+                *arrays, **_product_options(rows, radial), TAIL=TAIL_PROGRAMS
+            )
+        else:
+            triton_kernels.backward[(programs,)](
+                *arrays, **_options(rows, radial, epsilon), TAIL=TAIL_PROGRAMS
+            )
     return d_coupling, d_radial
+
+
+def _are_products(radial: Tensor, rows: int, epsilon: float) -> bool:
+    """Whether the sums go through matrix products: float32, and tiles that fit into registers."""
+    fits = radial.shape[2] <= 64 and (radial.shape[1] > 1 or rows <= 64)
+    return epsilon == READ and radial.dtype == torch.float32 and fits
+
+
+def _product_options(rows: int, radial: Tensor) -> dict[str, int]:
+    slots, channels = radial.shape[1], radial.shape[2]
+    return {
+        "ROWS": rows, "FIRST": first_row(rows), "SLOTS": slots, "C": channels, "BE": 32,
+        "BR": 16 if slots > 1 else max(16, power_of_2(rows)),
+        "BC": max(16, power_of_2(channels)), "num_warps": 2,
+    }  # fmt: skip
 
 
 def _options(rows: int, radial: Tensor, epsilon: float) -> dict[str, object]:
     slots, channels = radial.shape[1], radial.shape[2]
+    edges, warps = (8, 2) if epsilon == READ else (4, 1)
     return {
         "ROWS": rows, "FIRST": first_row(rows), "L": max_degree(rows), "SLOTS": slots,
         "C": channels, "EPSILON": epsilon, "ACC": ACCUMULATOR[radial.dtype],
-        "BE": 8, "BC": min(power_of_2(channels), 32), "num_warps": 2,
+        "BE": edges, "BC": min(power_of_2(channels), 32), "num_warps": warps,
     }  # fmt: skip

@@ -1,9 +1,9 @@
-"""Zonal scatter in float32 as small matrix products, which leave time for nothing but memory.
+"""Zonal scatter in float32 as small matrix products, which leave time for little but memory.
 
-With the edges of a tile as the inner axis, a row's sums are ``couplingᵀ @ radial``, of which the
-blocks where the degree of the row is that of the column are kept. Both gradients are products with
-the same matrix of a node's gradients, zero outside those blocks. Tensor cores do the work that is
-thrown away in passing; factors are split into two TF32 numbers, which keeps float32's accuracy.
+With the edges of a tile as the inner axis, the rows of one degree are ``couplingᵀ @ radial``, and
+both gradients are products with the node's gradients. One program owns one destination and one
+degree, or all degrees where they share one radial feature. Tensor cores multiply factors split into
+two TF32 numbers, which keeps float32's accuracy.
 """
 
 import triton
@@ -14,72 +14,71 @@ from md_gie.ops.triton_common import clear_tail
 
 @triton.jit
 def forward(
-    coupling, radial, row_ptr, out, ROWS: tl.constexpr, FIRST: tl.constexpr, L: tl.constexpr,
-    SLOTS: tl.constexpr, C: tl.constexpr, BE: tl.constexpr, BR: tl.constexpr, BW: tl.constexpr,
+    coupling, radial, row_ptr, out, ROWS: tl.constexpr, FIRST: tl.constexpr, SLOTS: tl.constexpr,
+    C: tl.constexpr, BE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """Sum one row."""
-    row = tl.program_id(0).to(tl.int64)
-    r, w = tl.arange(0, BR), tl.arange(0, BW)
+    """Sum the rows of one destination and degree."""
+    row, slot = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    first, n_rows = rows_of(slot, ROWS, FIRST, SLOTS)
+    r, c = tl.arange(0, BR), tl.arange(0, BC)
     begin = tl.load(row_ptr + row).to(tl.int64)
     end = tl.load(row_ptr + row + 1).to(tl.int64)
-    sums = tl.zeros((BR, BW), tl.float32)
+    sums = tl.zeros((BR, BC), tl.float32)
     for start in range(begin, end, BE):
         e = start + tl.arange(0, BE)
         live = (e < end)[:, None]
-        b = tl.load(coupling + e[:, None] * ROWS + r[None, :], live & (r < ROWS)[None, :], 0.0)
-        x = tl.load(
-            radial + e[:, None] * (SLOTS * C) + w[None, :], live & (w < SLOTS * C)[None, :], 0.0
+        b = tl.load(
+            coupling + e[:, None] * ROWS + first + r[None, :], live & (r < n_rows)[None, :], 0.0
         )
+        at = (e[:, None] * SLOTS + slot) * C + c[None, :]
+        x = tl.load(radial + at, live & (c < C)[None, :], 0.0)
         sums = tl.dot(tl.trans(b), x, sums, input_precision="tf32x3")
-    target = out + row * ((ROWS + FIRST) * C) + w % C
+    target = out + row * ((ROWS + FIRST) * C) + c
     if FIRST == 1:
-        tl.store(target, tl.zeros((BW,), tl.float32), w < C)
-    kept = is_kept(r[:, None], w[None, :], ROWS, FIRST, L, SLOTS, C)
-    tl.store(target[None, :] + (r[:, None] + FIRST) * C, sums, kept)
+        if slot == 0:
+            tl.store(target, tl.zeros((BC,), tl.float32), c < C)
+    mask = (r < n_rows)[:, None] & (c < C)[None, :]
+    tl.store(target[None, :] + (first + r[:, None] + FIRST) * C, sums, mask)
 
 
 @triton.jit
 def backward(
     grad, coupling, radial, row_ptr, d_coupling, d_radial, n_rows, n_edges, ROWS: tl.constexpr,
-    FIRST: tl.constexpr, L: tl.constexpr, SLOTS: tl.constexpr, C: tl.constexpr,
-    BE: tl.constexpr, BR: tl.constexpr, BW: tl.constexpr, TAIL: tl.constexpr,
+    FIRST: tl.constexpr, SLOTS: tl.constexpr, C: tl.constexpr, BE: tl.constexpr,
+    BR: tl.constexpr, BC: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
-    """Both gradients of one row's edges; the last TAIL programs clear those of padding."""
-    row = tl.program_id(0).to(tl.int64)
+    """Both gradients of one destination and degree; the last TAIL programs clear padding's."""
+    row, slot = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if row >= n_rows:
-        tail = tl.load(row_ptr + n_rows).to(tl.int64)
-        clear_tail(d_coupling, ROWS, tail, n_edges, row - n_rows, TAIL)
-        clear_tail(d_radial, SLOTS * C, tail, n_edges, row - n_rows, TAIL)
+        if slot == 0:
+            tail = tl.load(row_ptr + n_rows).to(tl.int64)
+            clear_tail(d_coupling, ROWS, tail, n_edges, row - n_rows, TAIL)
+            clear_tail(d_radial, SLOTS * C, tail, n_edges, row - n_rows, TAIL)
         return
-    r, w = tl.arange(0, BR), tl.arange(0, BW)
+    first, size = rows_of(slot, ROWS, FIRST, SLOTS)
+    r, c = tl.arange(0, BR), tl.arange(0, BC)
     begin = tl.load(row_ptr + row).to(tl.int64)
     end = tl.load(row_ptr + row + 1).to(tl.int64)
-    source = grad + row * ((ROWS + FIRST) * C) + w[:, None] % C + (r[None, :] + FIRST) * C
-    g = tl.load(source, is_kept(r[None, :], w[:, None], ROWS, FIRST, L, SLOTS, C), 0.0)
+    source = grad + row * ((ROWS + FIRST) * C) + (first + r[None, :] + FIRST) * C + c[:, None]
+    g = tl.load(source, (r < size)[None, :] & (c < C)[:, None], 0.0)
     for start in range(begin, end, BE):
         e = start + tl.arange(0, BE)
         live = (e < end)[:, None]
-        row_mask, column_mask = live & (r < ROWS)[None, :], live & (w < SLOTS * C)[None, :]
-        at_row = e[:, None] * ROWS + r[None, :]
-        at_column = e[:, None] * (SLOTS * C) + w[None, :]
+        row_mask, column_mask = live & (r < size)[None, :], live & (c < C)[None, :]
+        at_row = e[:, None] * ROWS + first + r[None, :]
+        at_column = (e[:, None] * SLOTS + slot) * C + c[None, :]
         x = tl.load(radial + at_column, column_mask, 0.0)
-        tl.store(d_coupling + at_row, tl.dot(x, g, input_precision="tf32x3"), row_mask)
         b = tl.load(coupling + at_row, row_mask, 0.0)
-        tl.store(
-            d_radial + at_column, tl.dot(b, tl.trans(g), input_precision="tf32x3"), column_mask
-        )
+        tl.store(d_coupling + at_row, tl.dot(x, g, input_precision="tf32x3"), row_mask)
+        d_x = tl.dot(b, tl.trans(g), input_precision="tf32x3")
+        tl.store(d_radial + at_column, d_x, column_mask)
 
 
 @triton.jit
-def is_kept(
-    r, w, ROWS: tl.constexpr, FIRST: tl.constexpr, L: tl.constexpr, SLOTS: tl.constexpr,
-    C: tl.constexpr,
-):  # fmt: skip
-    """Whether the degree of coupling row r is that of column w."""
-    kept = (r < ROWS) & (w < SLOTS * C)
+def rows_of(slot, ROWS: tl.constexpr, FIRST: tl.constexpr, SLOTS: tl.constexpr):
+    """First coupling row and number of rows of a slot: a degree's, or all."""
+    first, size = slot * 0, slot * 0 + ROWS
     if SLOTS > 1:
-        degree = r * 0
-        for l in tl.static_range(1, L + 1):
-            degree += (r + FIRST >= l * l).to(tl.int32)
-        kept = kept & (w // C == degree - FIRST)
-    return kept
+        degree = slot + FIRST
+        first, size = degree * degree - FIRST, 2 * degree + 1
+    return first, size
