@@ -31,10 +31,10 @@ def attention_weights_backward(
     src: Tensor, dst: Tensor, source_ptr: Tensor, source_order: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients for the first four arguments of :func:`attention_weights`."""
-    d_query, d_key, d_bias, d_envelope = (
+    d_query, d_key, d_bias, d_envelope = [
         torch.empty_like(t, memory_format=torch.contiguous_format)
         for t in (query, key, weights, envelope)
-    )
+    ]
     n_rows, n_edges = row_ptr.shape[0] - 1, weights.shape[0]
     if n_rows:
         options = _options(query)

@@ -31,7 +31,7 @@ def _gated_residual(
 ) -> tuple[Tensor, Tensor, Tensor]:
     implementation = _implementation(z0)
     logits = implementation.multiply(z0[:, :, : gate.shape[1]], gate)
-    arrays = (tensor.contiguous() for tensor in (y0, y1, z0, z1))
+    arrays = [tensor.contiguous() for tensor in (y0, y1, z0, z1)]
     x0, x1 = implementation.gate(*arrays, logits)
     return x0, x1, logits
 
@@ -40,7 +40,7 @@ def _gated_residual(
 def _gated_residual_backward(
     g0: Tensor, g1: Tensor, z0: Tensor, z1: Tensor, logits: Tensor, gate: Tensor
 ) -> tuple[Tensor, Tensor]:
-    arrays = (tensor.contiguous() for tensor in (g0, g1, z0, z1))
+    arrays = [tensor.contiguous() for tensor in (g0, g1, z0, z1)]
     implementation = _implementation(z0)
     d_z0, d_z1, d_logits = implementation.gate_backward(*arrays, logits)
     d_z0[:, :, : gate.shape[1]] += implementation.multiply(d_logits, gate.transpose(1, 2))

@@ -34,8 +34,9 @@ def rotate_in_backward(
     source_ptr: Tensor, source_order: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients for ``nodes``, ``frames`` and ``radial`` of :func:`rotate_in`."""
-    outputs = tuple(torch.empty_like(t, memory_format=torch.contiguous_format)
-                    for t in (nodes, frames, radial))  # fmt: skip
+    outputs = [
+        torch.empty_like(t, memory_format=torch.contiguous_format) for t in (nodes, frames, radial)
+    ]
     n_atoms, n_edges = nodes.shape[0], frames.shape[0]
     degree, width = g0.shape[2] - 1, g0.shape[3]
     if n_atoms:

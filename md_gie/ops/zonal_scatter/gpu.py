@@ -47,15 +47,15 @@ def _forward(
     if out.numel() == 0:
         return out
     with device_of(radial):
+        arrays = (coupling, radial, row_ptr, out)
+        if _fits_one_tile(radial, rows, epsilon):
+            triton_products.forward_whole[(n_rows,)](*arrays, **_whole_options(rows, radial))
+            return out
         if _are_products(radial, rows, epsilon):
-            triton_products.forward[(n_rows, slots)](
-                coupling, radial, row_ptr, out, **_product_options(rows, radial)
-            )
+            triton_products.forward[(n_rows, slots)](*arrays, **_product_options(rows, radial))
             return out
         options = _options(rows, radial, epsilon)
-        triton_kernels.forward[(n_rows, triton.cdiv(channels, options["BC"]))](
-            coupling, radial, row_ptr, out, **options
-        )
+        triton_kernels.forward[(n_rows, triton.cdiv(channels, options["BC"]))](*arrays, **options)
     return out
 
 
@@ -70,7 +70,7 @@ def _backward(
     arrays = (grad.contiguous(), coupling, radial, row_ptr, d_coupling, d_radial, n_rows, n_edges)
     programs = n_rows + TAIL_PROGRAMS
     with device_of(radial):
-        if _are_products(radial, rows, epsilon):
+        if _are_products(radial, rows, epsilon) and not _are_few(radial, rows):
             triton_products.backward[(programs, radial.shape[1])](
                 *arrays, **_product_options(rows, radial), TAIL=TAIL_PROGRAMS
             )
@@ -87,10 +87,31 @@ def _are_products(radial: Tensor, rows: int, epsilon: float) -> bool:
     return epsilon == READ and radial.dtype == torch.float32 and fits
 
 
+def _fits_one_tile(radial: Tensor, rows: int, epsilon: float) -> bool:
+    """Whether all degrees, each with features of its own, go through one product."""
+    width = radial.shape[1] * radial.shape[2]
+    floats = epsilon == READ and radial.dtype == torch.float32
+    return floats and radial.shape[1] > 1 and rows <= 16 and width <= 256
+
+
+def _are_few(radial: Tensor, rows: int) -> bool:
+    """Whether gradients of all rows fit into registers, which was measured to be faster."""
+    return radial.shape[1] > 1 and rows <= 16 and radial.shape[2] <= 32
+
+
+def _whole_options(rows: int, radial: Tensor) -> dict[str, int]:
+    slots, channels = radial.shape[1], radial.shape[2]
+    width = max(16, power_of_2(slots * channels))
+    return {
+        "ROWS": rows, "FIRST": first_row(rows), "L": max_degree(rows), "SLOTS": slots,
+        "C": channels, "BE": 16, "BR": 16, "BW": width, "num_warps": 1 if width <= 128 else 2,
+    }  # fmt: skip
+
+
 def _product_options(rows: int, radial: Tensor) -> dict[str, int]:
     slots, channels = radial.shape[1], radial.shape[2]
     return {
-        "ROWS": rows, "FIRST": first_row(rows), "SLOTS": slots, "C": channels, "BE": 32,
+        "ROWS": rows, "FIRST": first_row(rows), "SLOTS": slots, "C": channels, "BE": 16,
         "BR": 16 if slots > 1 else max(16, power_of_2(rows)),
         "BC": max(16, power_of_2(channels)), "num_warps": 2,
     }  # fmt: skip
@@ -98,7 +119,8 @@ def _product_options(rows: int, radial: Tensor) -> dict[str, int]:
 
 def _options(rows: int, radial: Tensor, epsilon: float) -> dict[str, object]:
     slots, channels = radial.shape[1], radial.shape[2]
-    edges, warps = (8, 2) if epsilon == READ else (4, 1)
+    few = rows <= 16 and radial.dtype == torch.float32
+    edges, warps = (16 if few else 8, 2) if epsilon == READ else (4, 1)
     return {
         "ROWS": rows, "FIRST": first_row(rows), "L": max_degree(rows), "SLOTS": slots,
         "C": channels, "EPSILON": epsilon, "ACC": ACCUMULATOR[radial.dtype],
