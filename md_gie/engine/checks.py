@@ -1,5 +1,7 @@
 """Checks on what enters an engine."""
 
+import torch
+
 from md_gie.errors import StructureError
 from md_gie.ops import Edges
 
@@ -27,7 +29,9 @@ def check_contacts(edges: Edges, coincident: tuple[int, int] | None = None) -> N
         _refuse(*coincident, 0.0)
     if edges.n_edges == 0:
         return
-    closest = edges.vectors.square().sum(1).min(0)
+    x, y, z = edges.vectors.unbind(1)
+    # Column by column: a sum over rows of three takes twice the time.
+    closest = torch.addcmul(torch.addcmul(x * x, y, y), z, z).min(0)
     distance = float(closest.values) ** 0.5
     if distance < MIN_DISTANCE:
         edge = int(closest.indices)

@@ -16,8 +16,8 @@ TAIL_PROGRAMS = 64
 
 @lru_cache(maxsize=1)
 def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return importlib.util.find_spec("triton") is not None
+    """Whether Triton is installed; on AMD's GPUs the kernels were never tried, and do not count."""
+    return importlib.util.find_spec("triton") is not None and torch.version.hip is None
 
 
 def is_served(tensor: Tensor) -> bool:
