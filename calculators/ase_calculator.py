@@ -43,7 +43,7 @@ class GIECalculator(Calculator):
     kernels : str
         ``auto``, ``triton`` or ``reference``.
     compile : bool or str
-        False, True or ``graph``: see :func:`md_gie.load_potential`. Worth its minute for long runs.
+        False, True or ``graph``: see :func:`md_gie.load_potential`. Worth minutes for long runs.
     tf32 : bool
         Let a GPU multiply float32 matrices in TF32: faster and less exact.
     skin : float, Å

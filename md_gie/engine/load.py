@@ -67,7 +67,7 @@ def load_potential(
         PyTorch, ``triton`` insists on Triton kernels. The environment variable
         ``MD_GIE_KERNELS`` overrides it.
     compile : bool or str
-        True compiles the whole evaluation at its first call, which takes about a minute, for any
+        True compiles the whole evaluation at its first call, which takes some minutes, for any
         number of atoms and edges; ``graph`` also replays it as a CUDA graph.
     tf32 : bool
         Let a GPU multiply float32 matrices in TF32: faster, with errors about a thousand times
