@@ -10,12 +10,12 @@ from md_gie.neighbors import cpu_kernels
 from md_gie.neighbors.buffers import BufferPool, EdgeBuffers
 from md_gie.neighbors.build import Pairs
 from md_gie.neighbors.geometry import MAX_EDGES, Floats, complete_cell
-from md_gie.neighbors.skin_list import Anchor, Extents, SkinList
+from md_gie.neighbors.skin_list import Anchor, Extents, SkinList, StepPass
 from md_gie.neighbors.threads import run_blocks, split_rows
 from md_gie.ops import Edges
 
 
-class CPUPass:
+class CPUPass(StepPass):
     """The :class:`~md_gie.neighbors.skin_list.StepPass` of CPU tensors."""
 
     def __init__(self) -> None:
@@ -48,21 +48,6 @@ class CPUPass:
         cpu_kernels.order_by_source(row_ptr, listed, row_ptr[:-1].copy(), order)
         rows = np.repeat(np.arange(n_atoms, dtype=np.int32), np.diff(row_ptr))
         return SkinList(*(torch.from_numpy(a) for a in (row_ptr, rows, listed, images, order)))
-
-    def step(
-        self,
-        positions: Tensor,
-        anchor: Anchor,
-        listed: SkinList,
-        cell: Floats,
-        deformation: Floats,
-        limit: float,
-        table: Floats,
-        cutoff: float,
-    ) -> tuple[Edges, int] | None:
-        """Edges of new positions, or None if an atom is more than ``limit`` from its anchor."""
-        wrapped = self.track(positions, anchor, cell, deformation, limit)
-        return None if wrapped is None else self.compact(listed, wrapped, table, cutoff)
 
     def track(
         self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float

@@ -7,13 +7,13 @@ from md_gie.neighbors.build import Pairs
 from md_gie.neighbors.compaction import check_edge_count
 from md_gie.neighbors.cpu_kernels import COINCIDENT2
 from md_gie.neighbors.geometry import Floats, complete_cell, wrap_positions
-from md_gie.neighbors.skin_list import Anchor, Extents, SkinList
+from md_gie.neighbors.skin_list import Anchor, Extents, SkinList, StepPass
 from md_gie.ops import Edges
 
 KEY_BITS = 63
 
 
-class DevicePass:
+class DevicePass(StepPass):
     """The :class:`~md_gie.neighbors.skin_list.StepPass` of tensors on an accelerator.
 
     Additions run in the order of the compiled loops for CPUs, so that both give the same bits.
@@ -39,21 +39,6 @@ class DevicePass:
         by_source = torch.argsort(src, stable=True)
         arrays = (_pointer(counts), dst, src, images, by_source)
         return SkinList(*(array.to(torch.int32) for array in arrays))
-
-    def step(
-        self,
-        positions: Tensor,
-        anchor: Anchor,
-        listed: SkinList,
-        cell: Floats,
-        deformation: Floats,
-        limit: float,
-        table: Floats,
-        cutoff: float,
-    ) -> tuple[Edges, int | Tensor] | None:
-        """Edges of new positions, or None if an atom is more than ``limit`` from its anchor."""
-        wrapped = self.track(positions, anchor, cell, deformation, limit)
-        return None if wrapped is None else self.compact(listed, wrapped, table, cutoff)
 
     def track(
         self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float

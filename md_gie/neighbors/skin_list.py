@@ -69,6 +69,13 @@ class StepPass(Protocol):
 
         ``anchor.wraps`` is updated where the caller has moved an atom by lattice vectors.
         """
+        wrapped = self.track(positions, anchor, cell, deformation, limit)
+        return None if wrapped is None else self.compact(listed, wrapped, table, cutoff)
+
+    def track(
+        self, positions: Tensor, anchor: Anchor, cell: Floats, deformation: Floats, limit: float
+    ) -> Tensor | None:
+        """Wrap positions (N, 3); None if an atom is more than ``limit`` (Å) from its anchor."""
         ...
 
     def compact(

@@ -1,8 +1,10 @@
 """Which tensors Triton kernels serve, and what their launches share; imports no Triton itself."""
 
+import importlib
 import importlib.util
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -23,6 +25,11 @@ def has_triton() -> bool:
 def is_served(tensor: Tensor) -> bool:
     """Whether the device and dtype of a tensor are among those of the Triton kernels."""
     return tensor.is_cuda and tensor.dtype in DTYPES and has_triton()
+
+
+def implementation(package: str, tensor: Tensor) -> ModuleType:
+    """Choose the module ``gpu`` or ``cpu`` of an operator's package for a tensor."""
+    return importlib.import_module(f"{package}.{'gpu' if is_served(tensor) else 'cpu'}")
 
 
 def device_of(tensor: Tensor) -> AbstractContextManager[object]:

@@ -4,7 +4,6 @@ Groups G are streams times heads: ``query`` and ``key`` (N, G, h), ``bias`` (E, 
 ``row_ptr[N]`` on are padding: they have weight zero and zero gradients.
 """
 
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -12,15 +11,7 @@ from torch import Tensor
 
 from md_gie.ops import launch
 
-
-def _implementation(tensor: Tensor) -> ModuleType:
-    if launch.is_served(tensor):
-        from md_gie.ops.attention import gpu
-
-        return gpu
-    from md_gie.ops.attention import cpu
-
-    return cpu
+_PACKAGE = "md_gie.ops.attention"
 
 
 @torch.library.custom_op("md_gie::attention_weights", mutates_args=())
@@ -37,7 +28,7 @@ def attention_weights(
     source_order: Tensor,
 ) -> Tensor:
     """Softmax over each destination's edges: (E, G)."""
-    out: Tensor = _implementation(query).attention_weights(
+    out: Tensor = launch.implementation(_PACKAGE, query).attention_weights(
         query, key, bias, envelope, offset, row_ptr, src
     )
     return out
@@ -56,7 +47,9 @@ def _backward(
     source_ptr: Tensor,
     source_order: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    out: tuple[Tensor, Tensor, Tensor, Tensor] = _implementation(query).attention_weights_backward(
+    out: tuple[Tensor, Tensor, Tensor, Tensor] = launch.implementation(
+        _PACKAGE, query
+    ).attention_weights_backward(
         grad, weights, query, key, envelope, row_ptr, src, dst, source_ptr, source_order
     )
     return out

@@ -1,12 +1,13 @@
 """Fused gated residual as a torch operator: ``|m| <= 1``, first derivatives, none for the gate."""
 
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from md_gie.ops import launch
+
+_PACKAGE = "md_gie.ops.gate"
 
 
 def gated_residual(streams: list[Tensor], mixed: list[Tensor], gate: Tensor) -> list[Tensor]:
@@ -15,21 +16,11 @@ def gated_residual(streams: list[Tensor], mixed: list[Tensor], gate: Tensor) -> 
     return [x0, x1]
 
 
-def _implementation(tensor: Tensor) -> ModuleType:
-    if launch.is_served(tensor):
-        from md_gie.ops.gate import gpu
-
-        return gpu
-    from md_gie.ops.gate import cpu
-
-    return cpu
-
-
 @torch.library.custom_op("md_gie::gated_residual", mutates_args=())
 def _gated_residual(
     y0: Tensor, y1: Tensor, z0: Tensor, z1: Tensor, gate: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    implementation = _implementation(z0)
+    implementation = launch.implementation(_PACKAGE, z0)
     logits = implementation.multiply(z0[:, :, : gate.shape[1]], gate)
     arrays = [tensor.contiguous() for tensor in (y0, y1, z0, z1)]
     x0, x1 = implementation.gate(*arrays, logits)
@@ -41,7 +32,7 @@ def _gated_residual_backward(
     g0: Tensor, g1: Tensor, z0: Tensor, z1: Tensor, logits: Tensor, gate: Tensor
 ) -> tuple[Tensor, Tensor]:
     arrays = [tensor.contiguous() for tensor in (g0, g1, z0, z1)]
-    implementation = _implementation(z0)
+    implementation = launch.implementation(_PACKAGE, z0)
     d_z0, d_z1, d_logits = implementation.gate_backward(*arrays, logits)
     d_z0[:, :, : gate.shape[1]] += implementation.multiply(d_logits, gate.transpose(1, 2))
     return d_z0, d_z1

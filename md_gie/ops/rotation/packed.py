@@ -5,7 +5,6 @@ gradients. Array layouts: ``y0`` (F, E, L + 1, Cf) holds the rows m = 0, ``y1`` 
 rows m = -1, +1 of the degrees 1..L; ``frames`` (E, 3 (D - 1)) the rows of each degree side by side.
 """
 
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -13,15 +12,7 @@ from torch import Tensor
 
 from md_gie.ops import launch
 
-
-def _implementation(tensor: Tensor) -> ModuleType:
-    if launch.is_served(tensor):
-        from md_gie.ops.rotation import gpu
-
-        return gpu
-    from md_gie.ops.rotation import cpu
-
-    return cpu
+_PACKAGE = "md_gie.ops.rotation"
 
 
 @torch.library.custom_op("md_gie::rotate_in", mutates_args=())
@@ -36,7 +27,7 @@ def rotate_in(
     n_focus: int,
 ) -> tuple[Tensor, Tensor]:
     """Gather nodes (N, D, F Cf) into edge frames and modulate them: ``y0`` and ``y1``."""
-    out: tuple[Tensor, Tensor] = _implementation(nodes).rotate_in(
+    out: tuple[Tensor, Tensor] = launch.implementation(_PACKAGE, nodes).rotate_in(
         nodes, frames, radial, basis, src, n_focus
     )
     return out
@@ -53,7 +44,7 @@ def _rotate_in_backward(
     source_ptr: Tensor,
     source_order: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    out: tuple[Tensor, Tensor, Tensor] = _implementation(nodes).rotate_in_backward(
+    out: tuple[Tensor, Tensor, Tensor] = launch.implementation(_PACKAGE, nodes).rotate_in_backward(
         g0, g1, nodes, frames, radial, basis, source_ptr, source_order
     )
     return out
@@ -62,7 +53,7 @@ def _rotate_in_backward(
 @torch.library.custom_op("md_gie::rotate_out", mutates_args=())
 def rotate_out(y0: Tensor, y1: Tensor, weights: Tensor, frames: Tensor, row_ptr: Tensor) -> Tensor:
     """Rotate edge features back, weight them (E, F A) and sum over destinations: (N, D, F Cf)."""
-    out: Tensor = _implementation(y0).rotate_out(y0, y1, weights, frames, row_ptr)
+    out: Tensor = launch.implementation(_PACKAGE, y0).rotate_out(y0, y1, weights, frames, row_ptr)
     return out
 
 
@@ -70,9 +61,9 @@ def rotate_out(y0: Tensor, y1: Tensor, weights: Tensor, frames: Tensor, row_ptr:
 def _rotate_out_backward(
     grad: Tensor, y0: Tensor, y1: Tensor, weights: Tensor, frames: Tensor, row_ptr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    out: tuple[Tensor, Tensor, Tensor, Tensor] = _implementation(y0).rotate_out_backward(
-        grad, y0, y1, weights, frames, row_ptr
-    )
+    out: tuple[Tensor, Tensor, Tensor, Tensor] = launch.implementation(
+        _PACKAGE, y0
+    ).rotate_out_backward(grad, y0, y1, weights, frames, row_ptr)
     return out
 
 
