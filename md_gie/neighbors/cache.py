@@ -114,6 +114,7 @@ class NeighborCache:
         self._listed: SkinList | None = None
         self._table: tuple[Floats, Floats] | None = None
         self._coincident: int | Tensor = -1
+        self._cell: tuple[Tensor, int, Floats] | None = None
 
     def update(
         self, positions: Tensor | ArrayLike, cell: Tensor | ArrayLike, pbc: Tensor | ArrayLike
@@ -142,7 +143,7 @@ class NeighborCache:
             As :func:`~md_gie.neighbors.check_geometry`.
         """
         here = self._on_device(positions)
-        box, periodic = _on_host(cell, np.float64), _on_host(pbc, np.bool_)
+        box, periodic = self._box(cell), _on_host(pbc, np.bool_)
         found = self._follow(here, box, periodic)
         if found is None:
             wrapped = self._build(here, box, periodic)
@@ -183,6 +184,14 @@ class NeighborCache:
         if not isinstance(positions, Tensor):
             positions = torch.tensor(np.asarray(positions, dtype=np.float64))
         return positions.detach().to(self.device, torch.float64).contiguous()
+
+    def _box(self, cell: Tensor | ArrayLike) -> Floats:
+        """Cell on the host; one that stays the same tensor is fetched from a device once."""
+        if not isinstance(cell, Tensor):
+            return _on_host(cell, np.float64)
+        if self._cell is None or self._cell[0] is not cell or self._cell[1] != cell._version:
+            self._cell = (cell, cell._version, _on_host(cell, np.float64))
+        return self._cell[2]
 
     def _follow(
         self, positions: Tensor, cell: Floats, pbc: Bools

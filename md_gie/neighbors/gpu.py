@@ -13,7 +13,7 @@ from md_gie.neighbors.skin_list import Anchor, SkinList
 from md_gie.ops import Edges
 from md_gie.ops.launch import device_of
 
-_ATOMS, _EDGES = 128, 128  # per tile
+_ATOMS, _EDGES, _ROWS = 128, 128, 4096  # per tile
 # Contracting products with sums would change bits from one device to the next.
 _OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
@@ -27,7 +27,7 @@ class TritonPass(DevicePass):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers: tuple[Floats, Tensor] | None = None
+        self._numbers: tuple[tuple[object, ...], Tensor] | None = None
 
     def step(
         self,
@@ -77,21 +77,26 @@ class TritonPass(DevicePass):
             wrapped,
             self._on_device(table, wrapped),
         )
-        counts = torch.empty(2, max(n_atoms, 1), dtype=torch.int32, device=device)
-        row_ptr = torch.zeros(n_atoms + 1, dtype=torch.int32, device=device)
         if n_atoms == 0:
-            return _edges(row_ptr, 0), -1
+            first, second = torch.zeros(2, 1, dtype=torch.int32, device=device)
+            return _edges(first, second, 0), -1
+        found = torch.empty(2, n_atoms, dtype=torch.int32, device=device)
+        # Two tensors, for the edges are the caller's to keep and to change.
+        row_ptr, source_ptr = (found.new_empty(n_atoms + 1) for _ in range(2))
+        summary = found.new_empty(3)
         with device_of(wrapped):
             kernels.count[(n_atoms,)](
-                *search, numbers, counts[0], counts[1], BLOCK=_EDGES, **_OPTIONS
+                *search, numbers, found[0], found[1], BLOCK=_EDGES, **_OPTIONS
             )
-            torch.cumsum(counts[0], 0, dtype=torch.int32, out=row_ptr[1:])
-            summary = torch.stack([far.amax(), row_ptr[-1], counts[1].amax()])
+            kernels.sum_up[(1,)](
+                found[0], found[1], far, row_ptr, source_ptr, summary, n_atoms, far.shape[0],
+                BLOCK=_ROWS, num_warps=8,
+            )  # fmt: skip
             is_far, n_edges, coincident = summary.tolist()
             if is_far:
                 return None
             check_edge_count(listed.src.shape[0])
-            edges = _edges(row_ptr, n_edges)
+            edges = _edges(row_ptr, source_ptr, n_edges)
             places = torch.empty_like(listed.src)
             kernels.write[(n_atoms,)](
                 *search, numbers, row_ptr, edges.src, edges.dst, edges.vectors, places,
@@ -113,16 +118,17 @@ class TritonPass(DevicePass):
         device: torch.device,
     ) -> Tensor:
         """Numbers that the kernels read, sent to the device when they change."""
-        inverse = np.linalg.inv(complete_cell(cell, pbc)) * pbc
-        values = np.concatenate(
-            [cell.ravel(), deformation.ravel(), inverse.ravel(), [limit**2, cutoff**2]]
-        )
-        if self._numbers is None or not np.array_equal(self._numbers[0], values):
-            self._numbers = (values, torch.from_numpy(values).to(device))
+        key = cell.tobytes(), pbc.tobytes(), deformation.tobytes(), limit, cutoff
+        if self._numbers is None or self._numbers[0] != key:
+            inverse = np.linalg.inv(complete_cell(cell, pbc)) * pbc
+            values = np.concatenate(
+                [cell.ravel(), deformation.ravel(), inverse.ravel(), [limit**2, cutoff**2]]
+            )
+            self._numbers = (key, torch.from_numpy(values).to(device))
         return self._numbers[1]
 
 
-def _edges(row_ptr: Tensor, n_edges: int) -> Edges:
+def _edges(row_ptr: Tensor, source_ptr: Tensor, n_edges: int) -> Edges:
     def empty(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=row_ptr.device)
 
@@ -131,7 +137,6 @@ def _edges(row_ptr: Tensor, n_edges: int) -> Edges:
         src=empty(n_edges),
         dst=empty(n_edges),
         vectors=empty(n_edges, 3, dtype=torch.float64),
-        # Each edge within the cutoff has its reverse there: a source has as many as a row.
-        source_ptr=row_ptr.clone(),
+        source_ptr=source_ptr,
         source_order=empty(n_edges),
     )

@@ -50,6 +50,34 @@ def count(row_ptr, src, images, wrapped, table, numbers, counts, coincident, BLO
 
 
 @triton.jit
+def sum_up(
+    counts, coincident, far, out_ptr, source_ptr, summary, n_rows, n_far, BLOCK: tl.constexpr
+):
+    """Row pointers, and all that the host waits for: far atoms, edges, a coincident pair or -1.
+
+    One program does it: fewer launches are worth more than more programs here.
+    """
+    lane = tl.arange(0, BLOCK)
+    total, pair, away = 0, -1, 0
+    for start in range(0, n_rows, BLOCK):
+        i = start + lane
+        counted = tl.load(counts + i, i < n_rows, 0)
+        ends = total + tl.cumsum(counted, 0)
+        # Each edge within the cutoff has its reverse there: a source has as many as a row.
+        tl.store(out_ptr + 1 + i, ends, i < n_rows)
+        tl.store(source_ptr + 1 + i, ends, i < n_rows)
+        total += tl.sum(counted, 0)
+        pair = tl.maximum(pair, tl.max(tl.load(coincident + i, i < n_rows, -1), 0))
+    for start in range(0, n_far, BLOCK):
+        away = tl.maximum(away, tl.max(tl.load(far + start + lane, start + lane < n_far, 0), 0))
+    tl.store(out_ptr, 0)
+    tl.store(source_ptr, 0)
+    tl.store(summary, away)
+    tl.store(summary + 1, total)
+    tl.store(summary + 2, pair)
+
+
+@triton.jit
 def write(
     row_ptr, src, images, wrapped, table, numbers, out_ptr, out_src, out_dst, vectors, places,
     BLOCK: tl.constexpr,
