@@ -12,7 +12,8 @@ from md_gie.md.schedules import Schedule, schedule
 from md_gie.md.state import Evaluate, MDState, kinetic_energy_of
 from md_gie.units import AMU_A2_FS2_EV, BOLTZMANN_EV_K
 
-_NOISE_BLOCK = 2**15  # normal triples drawn at once, so that a GPU gets few launches a step
+# Normal triples drawn at once: on a CPU they stay in its cache, a GPU gets few launches a step.
+_NOISE_BLOCK = {"cpu": 2**15, "cuda": 2**20}
 
 
 class LangevinBAOAB:
@@ -102,6 +103,6 @@ class LangevinBAOAB:
                 lambda steps: random.normals(
                     self._seed, steps, n_atoms, device, stream=random.THERMOSTAT
                 ),
-                max(1, min(64, _NOISE_BLOCK // n_atoms)),
+                max(1, min(64, _NOISE_BLOCK[device.type] // n_atoms)),
             )
         return self._draws.at(step)
