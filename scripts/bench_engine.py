@@ -35,7 +35,7 @@ CARBON_AMU = 12.011
 TEMPERATURE_K = 300.0
 CHECKED_ATOMS = 216
 CHECKED_RATTLE = 0.1  # Å: forces of a crystal at a few hundred kelvin
-MODES = ("eager", "compile", "graph")
+MODES = ("eager", "capture", "compile", "graph")
 
 
 class Flight:
@@ -57,9 +57,12 @@ class Flight:
 
 def in_mode(engine: Any, mode: str) -> Any:
     """The same engine with another step: a graph wraps a compiled step, which wraps a plain one."""
-    graph = engine.step if isinstance(engine.step, GraphStep) else engine.graph
-    engine.graph = graph
-    engine.step = {"graph": graph, "compile": graph.step, "eager": graph.step.step}[mode]
+    graph = engine.graph = getattr(engine, "graph", engine.step)
+    eager = graph.step.step
+    if mode == "capture":
+        engine.step = GraphStep(eager, engine.device, engine.cutoff)
+    else:
+        engine.step = {"graph": graph, "compile": graph.step, "eager": eager}[mode]
     return engine
 
 
@@ -159,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--grades", nargs="+", choices=GRADES, default=["nano", "mini", "neo"])
     parser.add_argument("--atoms", type=int, nargs="+", default=[4096])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=["eager", "compile", "graph"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--profile", nargs="*", choices=MODES, default=[])
     parser.add_argument("--skin", type=float, default=0.5)
     parser.add_argument("--tf32", action="store_true")

@@ -36,10 +36,12 @@ from md_gie.md import maxwell_boltzmann, run_from_config
 from md_gie.structure import write_structure
 
 TEMPERATURE_K, SEED, EVERY = 330.0, 1, 10
+MODES = {"false": False, "true": True, "graph": "graph", "capture": "capture"}
 CONFIG = """
 [model]
 name = "model.pt"
 device = "{device}"
+compile = {compile}
 [structure]
 file = "water.extxyz"
 [neighbors]
@@ -56,6 +58,7 @@ trajectory_every = 10
 thermo_every = 10
 restart_every = 100
 [guards]
+min_distance_A = 0
 max_energy_jump_eV = 1e6
 max_temperature_K = 1e9
 max_temperature_jump_K = 1e9
@@ -98,6 +101,7 @@ def time_run(ensemble: str, options: argparse.Namespace) -> dict[str, float]:
         settings=SETTINGS[ensemble],
         steps=options.steps,
         device=options.device,
+        compile=json.dumps(MODES[options.compile]),
         skin=options.skin,
         timestep=options.timestep_fs,
     )
@@ -110,7 +114,9 @@ def time_run(ensemble: str, options: argparse.Namespace) -> dict[str, float]:
 
 def time_ase(ensemble: str, structure: Structure, options: argparse.Namespace) -> float:
     atoms = structure.to_ase()
-    atoms.calc = GIECalculator("model.pt", device=options.device, skin=options.skin)
+    atoms.calc = GIECalculator(
+        "model.pt", device=options.device, compile=MODES[options.compile], skin=options.skin
+    )
     dynamics = ase_dynamics(ensemble, atoms, options.timestep_fs)
     atoms.get_forces()
     with Trajectory("run.traj", "w", atoms) as trajectory:
@@ -165,6 +171,7 @@ def main() -> None:
     parser.add_argument("--skin", type=float, default=0.5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", choices=MODES, default="false")
     parser.add_argument("-o", "--output", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     output = options.output.resolve() if options.output else None
@@ -184,6 +191,7 @@ def main() -> None:
         on_cuda = options.device.startswith("cuda")
         record = {
             "grade": options.grade,
+            "compile": options.compile,
             "device": torch.cuda.get_device_name() if on_cuda else platform.machine(),
             "load_average": load,
             "threads": options.threads,

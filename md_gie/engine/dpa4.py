@@ -40,7 +40,7 @@ class DPA4Engine:
     kernels : str
         ``auto``, ``triton`` or ``reference``.
     compile : bool or str
-        False, True or ``graph``; see :func:`md_gie.engine.load_potential`.
+        False, True, ``graph`` or ``capture``; see :func:`md_gie.engine.load_potential`.
     tf32 : bool
         Allow matrix products in TF32 on a GPU.
     package : Path, optional
@@ -77,10 +77,10 @@ class DPA4Engine:
         self.step: Step = self._eager
         if package is not None:
             self.step = packaged_step(package, device, self._eager)
-        elif compile:
+        elif compile and compile != "capture":
             with matmul_precision(device, tf32=tf32):  # the graph keeps what it was traced with
                 self.step = CompiledStep(self._eager, device)
-        if compile == "graph":
+        if compile in ("graph", "capture"):
             self.step = GraphStep(self.step, device, self.cutoff)
         self._type_of = {symbol: index for index, symbol in enumerate(self.species)}
 

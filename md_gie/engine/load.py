@@ -12,7 +12,7 @@ from md_gie.model import load_model
 from md_gie.ops import launch
 
 KERNELS = ("auto", "triton", "reference")
-COMPILE = (False, True, "graph")
+COMPILE = (False, True, "graph", "capture")
 _BUNDLED = Path(__file__).parent.parent / "models"
 
 
@@ -68,7 +68,9 @@ def load_potential(
         ``MD_GIE_KERNELS`` overrides it.
     compile : bool or str
         True compiles the whole evaluation at its first call, which takes some minutes, for any
-        number of atoms and edges; ``graph`` also replays it as a CUDA graph.
+        number of atoms and edges; ``graph`` also replays it as a CUDA graph. ``capture`` replays
+        the evaluation as it is, without a compiler: ready in a second, and as fast as a GPU can go
+        where launching kernels takes longer than running them.
     tf32 : bool
         Let a GPU multiply float32 matrices in TF32: faster, with errors about a thousand times
         those of float32.
@@ -115,10 +117,10 @@ def _check_modes(kernels: str, compile_mode: bool | str, device: torch.device) -
             f"is {'' if launch.has_triton() else 'not '}installed; use 'auto' or 'reference'"
         )
     if compile_mode not in COMPILE:
-        raise ValueError(f"compile = {compile_mode!r} is none of False, True, 'graph'")
-    if compile_mode == "graph" and device.type != "cuda":
+        raise ValueError(f"compile = {compile_mode!r} is none of {', '.join(map(repr, COMPILE))}")
+    if compile_mode in ("graph", "capture") and device.type != "cuda":
         raise ValueError(
-            f"compile = 'graph' needs a CUDA device, not {device}; use compile=True or False"
+            f"compile = {compile_mode!r} needs a CUDA device, not {device}; use True or False"
         )
 
 

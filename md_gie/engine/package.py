@@ -26,7 +26,6 @@ from md_gie.engine.packaged import (
 from md_gie.engine.precision import matmul_precision
 from md_gie.engine.step import ModelStep, Step
 from md_gie.model import load_model
-from md_gie.ops import Edges
 
 __all__ = ["is_package", "load_package", "write_package"]
 
@@ -85,11 +84,10 @@ def write_package(
 
 def _compile(step: Step, device: torch.device, output: Path) -> None:
     graph = trace(step, device)
-    atoms, edges = Dim("atoms", min=MIN_SIZE), Dim("edges", min=MIN_SIZE)
     types, values = example(device)
-    shapes = [{0: atoms}] + [
-        {0: atoms + 1} if name.endswith("ptr") else {0: edges} for name in Edges._fields
-    ]
+    # Sizes without names of their own: PyTorch 2.11 refuses named ones, for it cannot prove of them
+    # that 96 N is below 864 N. The graph itself knows which sizes go together.
+    shapes = [{0: Dim.DYNAMIC(min=MIN_SIZE)} for _ in range(1 + len(values))]
     with torch.no_grad():
         program = torch.export.export(graph, (types, *values), dynamic_shapes=tuple(shapes))
         torch._inductor.aoti_compile_and_package(program, package_path=os.fspath(output))

@@ -24,7 +24,7 @@ class ModelTable:
     device: str = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     kernels: Literal["auto", "triton", "reference"] = "auto"
-    compile: bool | Literal["graph"] = False
+    compile: bool | Literal["graph", "capture"] = False
     tf32: bool = False
     branch: str | None = None
 
