@@ -10,12 +10,12 @@ from md_gie.neighbors.compaction import check_edge_count
 from md_gie.neighbors.device_compaction import DevicePass
 from md_gie.neighbors.geometry import Bools, Floats, complete_cell
 from md_gie.neighbors.skin_list import Anchor, SkinList
+from md_gie.neighbors.triton_graph import ATOMS, EDGES, OPTIONS, ROWS, StepGraph
 from md_gie.ops import Edges
 from md_gie.ops.launch import device_of
 
-_ATOMS, _EDGES, _ROWS = 128, 128, 4096  # per tile
-# Contracting products with sums would change bits from one device to the next.
-_OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
+MOST_CAPTURED = 2**22
+"""Pairs of the largest list that is stepped by a graph, whose buffers need 52 bytes a pair."""
 
 
 class TritonPass(DevicePass):
@@ -28,6 +28,7 @@ class TritonPass(DevicePass):
     def __init__(self) -> None:
         super().__init__()
         self._numbers: tuple[tuple[object, ...], Tensor] | None = None
+        self._graph: StepGraph | None = None
 
     def step(
         self,
@@ -45,13 +46,17 @@ class TritonPass(DevicePass):
         if n_atoms == 0:
             return self.compact(listed, positions, table, cutoff)
         numbers = self._constants(cell, anchor.pbc, deformation, limit, cutoff, positions.device)
+        if listed.src.shape[0] <= MOST_CAPTURED:
+            if self._graph is None or not self._graph.fits(listed, len(table)):
+                self._graph = StepGraph(listed, len(table))
+            return self._graph.step(positions, anchor, listed, table, numbers)
         wrapped = torch.empty_like(positions)
-        tiles = triton.cdiv(n_atoms, _ATOMS)
+        tiles = triton.cdiv(n_atoms, ATOMS)
         far = torch.empty(tiles, dtype=torch.int32, device=positions.device)
         with device_of(positions):
             kernels.track[(tiles,)](
                 positions, anchor.wrapped, anchor.wraps, numbers, wrapped, far, n_atoms,
-                BLOCK=_ATOMS, **_OPTIONS,
+                BLOCK=ATOMS, **OPTIONS,
             )  # fmt: skip
         return self._compact(listed, wrapped, table, numbers, far)
 
@@ -85,12 +90,10 @@ class TritonPass(DevicePass):
         row_ptr, source_ptr = (found.new_empty(n_atoms + 1) for _ in range(2))
         summary = found.new_empty(3)
         with device_of(wrapped):
-            kernels.count[(n_atoms,)](
-                *search, numbers, found[0], found[1], BLOCK=_EDGES, **_OPTIONS
-            )
+            kernels.count[(n_atoms,)](*search, numbers, found[0], found[1], BLOCK=EDGES, **OPTIONS)
             kernels.sum_up[(1,)](
                 found[0], found[1], far, row_ptr, source_ptr, summary, n_atoms, far.shape[0],
-                BLOCK=_ROWS, num_warps=8,
+                BLOCK=ROWS, num_warps=8,
             )  # fmt: skip
             is_far, n_edges, coincident = summary.tolist()
             if is_far:
@@ -100,11 +103,11 @@ class TritonPass(DevicePass):
             places = torch.empty_like(listed.src)
             kernels.write[(n_atoms,)](
                 *search, numbers, row_ptr, edges.src, edges.dst, edges.vectors, places,
-                BLOCK=_EDGES, **_OPTIONS,
+                BLOCK=EDGES, **OPTIONS,
             )  # fmt: skip
             kernels.transpose[(n_atoms,)](
                 listed.row_ptr, listed.order, places, row_ptr, edges.source_order,
-                BLOCK=_EDGES, num_warps=4,
+                BLOCK=EDGES, num_warps=4,
             )  # fmt: skip
         return edges, coincident
 

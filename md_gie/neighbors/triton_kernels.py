@@ -1,13 +1,15 @@
 """Triton kernels of a step: wrap and follow atoms, count, write and transpose edges.
 
 Coordinates are float64, and products are not contracted with sums (the launches say so), so that
-the edges have the same bits as those of the compiled loops for CPUs. ``numbers`` (29,) holds the
-cell, the deformation since the build and the inverse cell (rows of periodic axes, else zero), each
-(3, 3), then the squares of the largest displacement and of the cutoff.
+the edges have the same bits as those of the compiled loops for CPUs. ``numbers`` (N_NUMBERS,) holds
+the cell, the deformation since the build and the inverse cell (rows of periodic axes, else zero),
+each (3, 3), then the squares of the largest displacement and of the cutoff.
 """
 
 import triton
 import triton.language as tl
+
+N_NUMBERS = 29
 
 
 @triton.jit

@@ -73,12 +73,21 @@ def test_tensor_operations_equal_compiled_loops(device: str, load_case: Any, liq
 
 
 @pytest.mark.parametrize("device", CUDA or ["cpu"])  # the interpreter, where there is no GPU
+@pytest.mark.parametrize("captured", [True, False])
 @pytest.mark.parametrize("name", ["liquid", "coincident_TTT", "wire_TFF", "triclinic_unreduced"])
 def test_triton_kernels_equal_compiled_loops(
-    name: str, device: str, load_case: Any, liquid: Any
+    name: str,
+    captured: bool,
+    device: str,
+    load_case: Any,
+    liquid: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
+    from md_gie.neighbors import gpu
     from md_gie.neighbors.gpu import TritonPass
+
+    monkeypatch.setattr(gpu, "MOST_CAPTURED", 2**22 if captured else -1)
 
     case = liquid(3, 3.0) if name == "liquid" else load_case(name)
     caches = [NeighborCache(case.cutoff), NeighborCache(case.cutoff, device=device)]
