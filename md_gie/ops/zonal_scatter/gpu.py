@@ -70,13 +70,13 @@ def _backward(
     arrays = (grad.contiguous(), coupling, radial, row_ptr, d_coupling, d_radial, n_rows, n_edges)
     programs = n_rows + TAIL_PROGRAMS
     with device_of(radial):
-        if _are_products(radial, rows, epsilon) and not _are_few(radial, rows):
+        if _are_products(radial, rows, epsilon) and not _fits_registers(radial, rows):
             triton_products.backward[(programs, radial.shape[1])](
                 *arrays, **_product_options(rows, radial), TAIL=TAIL_PROGRAMS
             )
         else:
             triton_kernels.backward[(programs,)](
-                *arrays, **_options(rows, radial, epsilon), TAIL=TAIL_PROGRAMS
+                *arrays, **_backward_options(rows, radial, epsilon), TAIL=TAIL_PROGRAMS
             )
     return d_coupling, d_radial
 
@@ -89,22 +89,23 @@ def _are_products(radial: Tensor, rows: int, epsilon: float) -> bool:
 
 def _fits_one_tile(radial: Tensor, rows: int, epsilon: float) -> bool:
     """Whether all degrees, each with features of its own, go through one product."""
-    width = radial.shape[1] * radial.shape[2]
     floats = epsilon == READ and radial.dtype == torch.float32
-    return floats and radial.shape[1] > 1 and rows <= 16 and width <= 256
+    return floats and radial.shape[1] > 1 and rows <= 16 and radial.shape[2] <= 64
 
 
-def _are_few(radial: Tensor, rows: int) -> bool:
-    """Whether gradients of all rows fit into registers, which was measured to be faster."""
-    return radial.shape[1] > 1 and rows <= 16 and radial.shape[2] <= 32
+def _fits_registers(radial: Tensor, rows: int) -> bool:
+    """Whether a destination's gradients do, beside the edges: faster than products were measured.
+
+    Where all degrees share one feature, products were faster, for they are fewer.
+    """
+    return radial.shape[1] > 1 and rows * power_of_2(radial.shape[2]) <= 1200
 
 
 def _whole_options(rows: int, radial: Tensor) -> dict[str, int]:
     slots, channels = radial.shape[1], radial.shape[2]
-    width = max(16, power_of_2(slots * channels))
     return {
-        "ROWS": rows, "FIRST": first_row(rows), "L": max_degree(rows), "SLOTS": slots,
-        "C": channels, "BE": 16, "BR": 16, "BW": width, "num_warps": 1 if width <= 128 else 2,
+        "ROWS": rows, "FIRST": first_row(rows), "SLOTS": slots, "C": channels,
+        "BE": 32 if channels <= 32 else 16, "BR": 16, "BC": max(16, power_of_2(channels)), "num_warps": 2,
     }  # fmt: skip
 
 
@@ -126,3 +127,13 @@ def _options(rows: int, radial: Tensor, epsilon: float) -> dict[str, object]:
         "C": channels, "EPSILON": epsilon, "ACC": ACCUMULATOR[radial.dtype],
         "BE": edges, "BC": min(power_of_2(channels), 32), "num_warps": warps,
     }  # fmt: skip
+
+
+def _backward_options(rows: int, radial: Tensor, epsilon: float) -> dict[str, object]:
+    """One channel block where that fits, so that features are read a tile ahead."""
+    options = _options(rows, radial, epsilon)
+    if epsilon == READ and radial.dtype == torch.float32 and _fits_registers(radial, rows):
+        width = power_of_2(radial.shape[2])
+        edges, warps = (32, 4) if rows <= 16 and width <= 32 else (8, 1)
+        options |= {"BE": edges, "BC": width, "num_warps": warps}
+    return options

@@ -89,9 +89,16 @@ def backward(
     if BLOCKS == 1:
         for r in tl.static_range(ROWS):
             held = held + (tl.load(source + (r + FIRST) * C, lane < C, 0.0).to(ACC),)
+    # And features are read a tile ahead: memory is busy while products are made.
+    ahead = features(radial, begin + tl.arange(0, BE), end, lane, SLOTS, C, BLOCKS == 1)
     for start in range(begin, end, BE):
         e = start + tl.arange(0, BE)
         live = e < end
+        following = features(radial, e + BE, end, lane, SLOTS, C, BLOCKS == 1)
+        weights = ()
+        if EPSILON < 0:
+            for r in tl.static_range(ROWS):
+                weights = weights + (tl.load(coupling + e * ROWS + r, live, 0.0).to(ACC),)
         products = tl.zeros((BE, COLUMNS), ACC)
         if EPSILON >= 0:
             ux, uy, uz, inverse = unit_vector(coupling, e, live, EPSILON, ACC)
@@ -104,7 +111,10 @@ def backward(
             shared = tl.zeros((BE, BC), ACC)
             for l in tl.static_range(FIRST, L + 1):
                 slot = (e * SLOTS + (l - FIRST if SLOTS > 1 else 0)) * C
-                x = tl.load(radial + slot[:, None] + c[None, :], mask, 0.0).to(ACC)
+                if BLOCKS == 1:
+                    x = ahead[l - FIRST if SLOTS > 1 else 0].to(ACC)
+                else:
+                    x = tl.load(radial + slot[:, None] + c[None, :], mask, 0.0).to(ACC)
                 dx = tl.zeros((BE, BC), ACC)
                 for m in tl.static_range(2 * l + 1):
                     if BLOCKS == 1:
@@ -119,7 +129,7 @@ def backward(
                         gy += product * by
                         gz += product * bz
                     else:
-                        w = tl.load(coupling + e * ROWS + (l * l - FIRST + m), live, 0.0).to(ACC)
+                        w = weights[l * l - FIRST + m]
                         chosen = column[None, :] == l * l - FIRST + m
                         products += tl.where(chosen, product[:, None], 0.0)
                     dx += w[:, None] * g[None, :]
@@ -140,3 +150,15 @@ def backward(
             d_coupling + e[:, None] * WIDTH + column[None, :], products.to(element),
             live[:, None] & (column < WIDTH)[None, :],
         )  # fmt: skip
+        ahead = following
+
+
+@triton.jit
+def features(radial, e, end, c, SLOTS: tl.constexpr, C: tl.constexpr, WANTED: tl.constexpr):
+    """Radial features of edges ``e``, a tile for each slot; no tile unless WANTED."""
+    tiles = ()
+    if WANTED:
+        for slot in tl.static_range(SLOTS):
+            at = (e[:, None] * SLOTS + slot) * C + c[None, :]
+            tiles = tiles + (tl.load(radial + at, (e < end)[:, None] & (c < C)[None, :], 0.0),)
+    return tiles

@@ -14,28 +14,38 @@ from md_gie.ops.triton_common import clear_tail
 
 @triton.jit
 def forward_whole(
-    coupling, radial, row_ptr, out, ROWS: tl.constexpr, FIRST: tl.constexpr, L: tl.constexpr,
-    SLOTS: tl.constexpr, C: tl.constexpr, BE: tl.constexpr, BR: tl.constexpr, BW: tl.constexpr,
+    coupling, radial, row_ptr, out, ROWS: tl.constexpr, FIRST: tl.constexpr, SLOTS: tl.constexpr,
+    C: tl.constexpr, BE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """Sum all degrees of one destination; blocks of a degree with another's features are lost."""
+    """Sum all degrees of one destination: products of all couplings, of which a degree keeps its.
+
+    Rows that a degree does not keep cost products, which are cheap, and spare reading couplings in
+    pieces.
+    """
     row = tl.program_id(0).to(tl.int64)
-    r, w = tl.arange(0, BR), tl.arange(0, BW)
+    r, c = tl.arange(0, BR), tl.arange(0, BC)
     begin = tl.load(row_ptr + row).to(tl.int64)
     end = tl.load(row_ptr + row + 1).to(tl.int64)
-    sums = tl.zeros((BR, BW), tl.float32)
+    sums = ()
+    for _ in tl.static_range(SLOTS):
+        sums = sums + (tl.zeros((BR, BC), tl.float32),)
     for start in range(begin, end, BE):
         e = start + tl.arange(0, BE)
         live = (e < end)[:, None]
         b = tl.load(coupling + e[:, None] * ROWS + r[None, :], live & (r < ROWS)[None, :], 0.0)
-        x = tl.load(
-            radial + e[:, None] * (SLOTS * C) + w[None, :], live & (w < SLOTS * C)[None, :], 0.0
-        )
-        sums = tl.dot(tl.trans(b), x, sums, input_precision="tf32x3")
-    target = out + row * ((ROWS + FIRST) * C) + w % C
+        added = ()
+        for slot in tl.static_range(SLOTS):
+            at = (e[:, None] * SLOTS + slot) * C + c[None, :]
+            x = tl.load(radial + at, live & (c < C)[None, :], 0.0)
+            added = added + (tl.dot(tl.trans(b), x, sums[slot], input_precision="tf32x3"),)
+        sums = added
+    target = out + row * ((ROWS + FIRST) * C) + c
     if FIRST == 1:
-        tl.store(target, tl.zeros((BW,), tl.float32), w < C)
-    kept = is_kept(r[:, None], w[None, :], ROWS, FIRST, L, SLOTS, C)
-    tl.store(target[None, :] + (r[:, None] + FIRST) * C, sums, kept)
+        tl.store(target, tl.zeros((BC,), tl.float32), c < C)
+    for slot in tl.static_range(SLOTS):
+        first, size = rows_of(slot, ROWS, FIRST, SLOTS)
+        kept = ((r >= first) & (r < first + size))[:, None] & (c < C)[None, :]
+        tl.store(target[None, :] + (r[:, None] + FIRST) * C, sums[slot], kept)
 
 
 @triton.jit
@@ -108,18 +118,3 @@ def rows_of(slot, ROWS: tl.constexpr, FIRST: tl.constexpr, SLOTS: tl.constexpr):
         degree = slot + FIRST
         first, size = degree * degree - FIRST, 2 * degree + 1
     return first, size
-
-
-@triton.jit
-def is_kept(
-    r, w, ROWS: tl.constexpr, FIRST: tl.constexpr, L: tl.constexpr, SLOTS: tl.constexpr,
-    C: tl.constexpr,
-):  # fmt: skip
-    """Whether the degree of coupling row r is that of column w."""
-    kept = (r < ROWS) & (w < SLOTS * C)
-    if SLOTS > 1:
-        degree = r * 0
-        for l in tl.static_range(1, L + 1):
-            degree += (r + FIRST >= l * l).to(tl.int32)
-        kept = kept & (w // C == degree - FIRST)
-    return kept
