@@ -105,7 +105,8 @@ def _whole_options(rows: int, radial: Tensor) -> dict[str, int]:
     slots, channels = radial.shape[1], radial.shape[2]
     return {
         "ROWS": rows, "FIRST": first_row(rows), "SLOTS": slots, "C": channels,
-        "BE": 32 if channels <= 32 else 16, "BR": 16, "BC": max(16, power_of_2(channels)), "num_warps": 2,
+        "BE": 32 if channels <= 32 else 16, "BR": 16, "BC": max(16, power_of_2(channels)),
+        "num_warps": 2,
     }  # fmt: skip
 
 
