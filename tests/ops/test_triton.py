@@ -205,3 +205,12 @@ def test_more_elements_than_32_bits_count() -> None:
     d_coupling, d_radial = torch.ops.md_gie.zonal_scatter_backward(out, coupling, radial, row_ptr)
     assert bool((d_radial[-1000:-200] == d_radial[0]).all())
     assert bool((d_coupling[-1000:-200] == d_coupling[0]).all())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
+def test_edge_matmul_of_more_tiles_than_a_grid_is_wide() -> None:
+    n_edges = 128 * 65535 + 300
+    x = torch.ones(1, n_edges, 4, device=DEVICE)
+    matrix = torch.ones(1, 4, 2, device=DEVICE)
+    assert bool((edge_matmul(x, matrix) == 4).all())

@@ -16,7 +16,8 @@ def edge_matmul(x: Tensor, matrix: Tensor, half: bool) -> Tensor:
     out = x.new_empty(streams, n_edges, columns)
     if out.numel():
         block = 64 if columns > 32 else 32
-        grid = (triton.cdiv(columns, block), triton.cdiv(n_edges, 128), streams)
+        # Only the first dimension of a grid may be longer than 65535.
+        grid = (triton.cdiv(columns, block) * triton.cdiv(n_edges, 128), streams)
         with device_of(x):
             triton_kernels.multiply[grid](
                 x, matrix, out, n_edges, *x.stride()[:2], *matrix.stride(),

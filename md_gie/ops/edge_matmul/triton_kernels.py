@@ -14,9 +14,10 @@ def multiply(
     M: tl.constexpr, PARTS: tl.constexpr, BE: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """``out[f, e] = x[f, e] @ matrix[f]``; strides in elements, rows of ``x`` contiguous."""
-    f = tl.program_id(2).to(tl.int64)
-    e = tl.program_id(1).to(tl.int64) * BE + tl.arange(0, BE)
-    c = tl.program_id(0) * BM + tl.arange(0, BM)
+    BLOCKS: tl.constexpr = (M + BM - 1) // BM
+    f = tl.program_id(1).to(tl.int64)
+    e = (tl.program_id(0) // BLOCKS).to(tl.int64) * BE + tl.arange(0, BE)
+    c = tl.program_id(0) % BLOCKS * BM + tl.arange(0, BM)
     k = tl.arange(0, BK)
     live = (e < n_edges)[:, None]
     from_x = x + f * x_stream + e[:, None] * x_edge

@@ -52,7 +52,9 @@ def _forward(
             triton_products.forward_whole[(n_rows,)](*arrays, **_whole_options(rows, radial))
             return out
         if _are_products(radial, rows, epsilon):
-            triton_products.forward[(n_rows, slots)](*arrays, **_product_options(rows, radial))
+            warps = 1 if channels <= 32 else 2
+            options = _product_options(rows, radial) | {"num_warps": warps}
+            triton_products.forward[(n_rows, slots)](*arrays, **options)
             return out
         options = _options(rows, radial, epsilon)
         triton_kernels.forward[(n_rows, triton.cdiv(channels, options["BC"]))](*arrays, **options)
@@ -98,7 +100,8 @@ def _fits_registers(radial: Tensor, rows: int) -> bool:
 
     Where all degrees share one feature, products were faster, for they are fewer.
     """
-    return radial.shape[1] > 1 and rows * power_of_2(radial.shape[2]) <= 1200
+    several = radial.shape[1] > 1 or rows <= 4
+    return several and rows * power_of_2(radial.shape[2]) <= 1200
 
 
 def _whole_options(rows: int, radial: Tensor) -> dict[str, int]:
