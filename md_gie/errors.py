@@ -41,3 +41,7 @@ class SimulationError(MDGIEError, RuntimeError):
 
 class NeighborOverflowError(MDGIEError, RuntimeError):
     """More edges than a fixed capacity holds."""
+
+
+class CompilationError(MDGIEError, RuntimeError):
+    """A model cannot be compiled for this machine."""

@@ -25,6 +25,7 @@ from md_gie.engine.packaged import (
 )
 from md_gie.engine.precision import matmul_precision
 from md_gie.engine.step import ModelStep, Step
+from md_gie.engine.trial import try_out
 from md_gie.model import load_model
 
 __all__ = ["is_package", "load_package", "write_package"]
@@ -55,6 +56,11 @@ def write_package(
     -------
     dict
         What the package says of itself.
+
+    Raises
+    ------
+    CompilationError
+        If a fresh process cannot use what was compiled; nothing is written then.
     """
     model = load_model(checkpoint, branch).freeze(DTYPES[dtype], device, kernels)
     about = {
@@ -73,7 +79,9 @@ def write_package(
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         compiled, whole = Path(folder) / STEP, Path(folder) / "package"
         with matmul_precision(device, tf32=tf32):
-            _compile(ModelStep(model), device, compiled)
+            step = ModelStep(model)
+            _compile(step, device, compiled)
+            try_out(compiled, step, device, model.config.rcut)
         with zipfile.ZipFile(whole, "w") as package:
             package.writestr(ABOUT, json.dumps(about, indent=1))
             package.write(checkpoint, MODEL)

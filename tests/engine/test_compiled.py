@@ -15,10 +15,12 @@ from torch.testing import assert_close
 
 from md_gie import NeighborCache, load_potential
 from md_gie.cli import main
+from md_gie.engine import trial
 from md_gie.engine.compiled import CompiledStep, trace
 from md_gie.engine.graph import GROWTH, SMALLEST, capacity_of
 from md_gie.engine.packaged import describe_device, is_package
-from md_gie.errors import CheckpointError
+from md_gie.engine.trial import try_out
+from md_gie.errors import CheckpointError, CompilationError
 
 torch_warns = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
@@ -179,3 +181,20 @@ def test_compile_replaces_no_file_unasked(
     assert kept.read_text() == "mine"
     assert main(["compile", str(checkpoint), "-o", str(tmp_path / "none" / "x.gie")]) == 2
     assert "is not a folder" in capsys.readouterr().err
+
+
+def test_a_step_that_cannot_be_loaded_makes_no_package(tmp_path: Path, checkpoint: Path) -> None:
+    engine = load_potential(checkpoint, device="cpu")
+    compiled = tmp_path / "step.pt2"
+    compiled.write_bytes(b"damaged")
+    with pytest.raises(CompilationError, match=r"a fresh process that loads it fails: .*without a"):
+        try_out(compiled, engine.step, torch.device("cpu"), engine.cutoff)
+
+
+def test_a_step_that_crashes_makes_no_package(
+    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "_CHILD", "import os; os.abort()")
+    engine = load_potential(checkpoint, device="cpu")
+    with pytest.raises(CompilationError, match="is ended by SIGABRT"):
+        try_out(tmp_path / "step.pt2", engine.step, torch.device("cpu"), engine.cutoff)
