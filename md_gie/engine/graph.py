@@ -68,6 +68,10 @@ class GraphStep:
 
     def __call__(self, types: Tensor, edges: Edges) -> StepResult:
         """Evaluate; the result is the caller's to keep."""
+        with torch.cuda.device(self._device):  # whose streams capture and replay
+            return self._replay(types, edges)
+
+    def _replay(self, types: Tensor, edges: Edges) -> StepResult:
         n_edges = edges.n_edges
         key = types.shape[0], capacity_of(n_edges)
         captured = self._graphs.get(key)

@@ -17,14 +17,15 @@ from md_gie.trajectory import RestartFiles
 class ModelTable:
     """``[model]``: the potential and how it is evaluated, as in ``md_gie.load_potential``.
 
-    ``name`` is a bundled model's name or a file, relative to the configuration.
+    ``name`` is a bundled model's name or a file, relative to the configuration. ``compile`` of
+    ``auto`` is ``capture`` on a GPU, where a plain step of a small system takes ten times as long.
     """
 
     name: str
     device: str = "auto"
     dtype: Literal["float32", "float64"] = "float32"
     kernels: Literal["auto", "triton", "reference"] = "auto"
-    compile: bool | Literal["graph", "capture"] = False
+    compile: bool | Literal["auto", "graph", "capture"] = "auto"
     tf32: bool = False
     branch: str | None = None
 
