@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TextIO
 from md_gie.errors import SimulationError
 from md_gie.md import checkpoint, provenance
 from md_gie.md.config import RunConfig
+from md_gie.md.growth import GrowthLog
 from md_gie.md.headline import headline
 from md_gie.md.observers import RestartObserver, ThermoTable, TrajectoryObserver, Vitals
 from md_gie.md.output import (
@@ -125,6 +126,11 @@ def _go(
         ),
         TrajectoryObserver(saver.writer, parts.meter),
         RestartObserver(saver.save, output.restart_every),
+        GrowthLog(
+            parts.forces,
+            parts.engine.device,
+            lambda line: progress.write_above(line, stderr),
+        ),
     )
     simulation = Simulation(
         state,
