@@ -114,7 +114,7 @@ def test_files_are_found_from_the_configuration(
         (
             'name = "toy.pt"',
             'name = "toy.pt"\ncompile = "fast"',
-            "argon.toml, [model] compile: got 'fast'; true or false or \"graph\" is needed",
+            "argon.toml, [model] compile: got 'fast'; true or false or \"auto\" or \"graph\" or \"capture\" is needed",
         ),
         (
             '[model]\nname = "toy.pt"',

@@ -52,9 +52,8 @@ def _forward(
             triton_products.forward_whole[(n_rows,)](*arrays, **_whole_options(rows, radial))
             return out
         if _are_products(radial, rows, epsilon):
-            warps = 1 if channels <= 32 else 2
-            options = _product_options(rows, radial) | {"num_warps": warps}
-            triton_products.forward[(n_rows, slots)](*arrays, **options)
+            tiles = _product_options(rows, radial) | {"num_warps": 1 if channels <= 32 else 2}
+            triton_products.forward[(n_rows, slots)](*arrays, **tiles)
             return out
         options = _options(rows, radial, epsilon)
         triton_kernels.forward[(n_rows, triton.cdiv(channels, options["BC"]))](*arrays, **options)
