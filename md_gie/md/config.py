@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from md_gie.engine.guards import Limits
 from md_gie.errors import ConfigError
 from md_gie.md.ensembles import MOST_STEPS, MDTable, check_ensemble
 from md_gie.md.tables import bounded, check_range, load_toml, read_tables
@@ -66,16 +67,16 @@ class OutputTable:
 
 
 @dataclass(frozen=True)
-class GuardsTable:
+class GuardsTable(Limits):
     """``[guards]``: where a run stops because its state is no longer physical.
 
     Jumps are those of one step: of the kinetic temperature, and of the conserved energy by atom.
     """
 
     min_distance_A: float = bounded(0.4, at_least=0.0, at_most=10.0)
-    max_temperature_K: float = bounded(10000.0, above=0.0, at_most=1e12)
-    max_temperature_jump_K: float = bounded(5000.0, above=0.0, at_most=1e12)
-    max_energy_jump_eV: float = bounded(0.1, above=0.0, at_most=1e12)
+    max_temperature_K: float = bounded(Limits.max_temperature_K, above=0.0, at_most=1e12)
+    max_temperature_jump_K: float = bounded(Limits.max_temperature_jump_K, above=0.0, at_most=1e12)
+    max_energy_jump_eV: float = bounded(Limits.max_energy_jump_eV, above=0.0, at_most=1e12)
 
 
 @dataclass(frozen=True)

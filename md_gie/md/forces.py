@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from md_gie.engine.base import Engine, Evaluation
+from md_gie.engine.checks import check_contacts
+from md_gie.engine.guards import REMEDY
 from md_gie.errors import StructureError
 from md_gie.md.config import GuardsTable
 from md_gie.md.timing import Clock
-from md_gie.neighbors import Edges, NeighborCache
+from md_gie.neighbors import NeighborCache
 
 
 class GuardedForces:
@@ -70,29 +72,17 @@ class GuardedForces:
         with self._clock.section("neighbours"):
             edges = self.cache.update(positions, cell, self._pbc)
             self.n_edges = edges.n_edges
-            self._check_distances(edges)
+            closest = check_contacts(
+                edges,
+                self.cache.coincident_pair(),
+                self._guards.min_distance_A,
+                "guards.min_distance_A",
+            )
+            self.closest_A = min(closest, self.cache.cutoff)
         with self._clock.section("model"):
             result = self._engine.evaluate(self._types, edges)
             _check_finite(result)
         return result
-
-    def _check_distances(self, edges: Edges) -> None:
-        pair, distance = self.cache.coincident_pair(), 0.0
-        self.closest_A = self.cache.cutoff
-        if pair is None and edges.n_edges:
-            squares = edges.vectors.square().sum(1)
-            least, place = squares.min(0)
-            distance = self.closest_A = math.sqrt(least.item())
-            if distance < self._guards.min_distance_A:
-                pair = (int(edges.dst[place]), int(edges.src[place]))
-        if pair is not None:
-            raise StructureError(
-                f"atoms {pair[0]} and {pair[1]} are {distance:.3f} Å apart, closer than "
-                f"guards.min_distance_A = {self._guards.min_distance_A:g}; look for doubled atoms "
-                "or too small a cell, or take a shorter timestep",
-                atoms=pair,
-                distance_A=distance,
-            )
 
 
 def _check_finite(result: Evaluation) -> None:
@@ -103,7 +93,7 @@ def _check_finite(result: Evaluation) -> None:
     where = f"forces on {len(bad)} atoms ({_some(bad)})" if bad else "forces on no atom"
     raise StructureError(
         f"energy is {result.energy.item():g} eV and {where} are not finite; the configuration is "
-        "outside what the model knows: take a shorter timestep or another starting structure",
+        f"outside what the model knows: {REMEDY}",
         atoms=bad,
     )
 

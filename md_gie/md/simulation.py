@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from md_gie.engine.guards import REMEDY, name_extremes
 from md_gie.errors import MDGIEError, SimulationError
 from md_gie.md.config import GuardsTable
 from md_gie.md.forces import GuardedForces
@@ -167,43 +168,19 @@ class Simulation:
             raise SimulationError(f"step {step}: {error}", **data) from error
 
     def _check(self, state: MDState, now: Vitals, before: Vitals) -> None:
-        guards, n_atoms = self._guards, len(state.masses)
-        heating = now.temperature_K - before.temperature_K
-        gain = (now.conserved_eV - before.conserved_eV) / n_atoms
-        # Written so that what is not a number fails.
-        if not now.temperature_K <= guards.max_temperature_K:
-            what = (
-                f"the temperature is {now.temperature_K:.0f} K, above guards.max_temperature_K = "
-                f"{guards.max_temperature_K:g}"
-            )
-        elif not abs(heating) <= guards.max_temperature_jump_K:
-            what = (
-                f"the temperature went from {before.temperature_K:.0f} to {now.temperature_K:.0f} "
-                f"K, by more than guards.max_temperature_jump_K = {guards.max_temperature_jump_K:g}"
-            )
-        elif not abs(gain) <= guards.max_energy_jump_eV:
-            what = (
-                f"the conserved energy changed by {gain:.3g} eV/atom, more than "
-                f"guards.max_energy_jump_eV = {guards.max_energy_jump_eV:g}"
-            )
-        else:
+        gain = (now.conserved_eV - before.conserved_eV) / len(state.masses)
+        fault = self._guards.fault(
+            now.temperature_K, before.temperature_K, {"conserved": gain}, "guards."
+        )
+        if fault is None:
             return
         self.failed = state
-        fastest = _fastest(state)
+        extremes, atoms = name_extremes(
+            *(array.cpu().numpy() for array in (state.velocities, state.masses, state.forces))
+        )
         raise SimulationError(
-            f"step {state.step}: {what}; the fastest atoms are {_listed(fastest)}: take a shorter "
-            "timestep or another starting structure",
+            f"step {state.step}: {fault}; {extremes}: {REMEDY}",
             step=state.step,
             temperature_K=now.temperature_K,
-            atoms=fastest,
+            atoms=atoms,
         )
-
-
-def _fastest(state: MDState) -> list[int]:
-    energies = state.masses * state.velocities.square().sum(1)
-    atoms: list[int] = energies.topk(min(3, len(energies))).indices.tolist()
-    return atoms
-
-
-def _listed(atoms: list[int]) -> str:
-    return ", ".join(map(str, atoms))

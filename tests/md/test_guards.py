@@ -58,11 +58,11 @@ def test_heat_stops_the_run(
 def test_overlap_at_the_start_is_a_mistake_in_the_structure(
     run_folder: Path, argon: Structure, run: Callable[..., Result]
 ) -> None:
-    for distance, place in ((0.05, [0.05, 0.0, 0.0]), (0.0, [0.0, 0.0, 0.0])):
+    for distance, place in ((0.05, [0.05, 0.0, 0.0]), (0, [0.0, 0.0, 0.0])):
         positions = argon.positions.copy()
         positions[9] = positions[5] + place
         write_structure("argon.extxyz", Structure(argon.numbers, positions, argon.cell, argon.pbc))
-        with pytest.raises(StructureError, match=f"are {distance:.3f} Å apart") as caught:
+        with pytest.raises(StructureError, match=f"are {distance} Å apart") as caught:
             run()
         assert sorted(caught.value.data["atoms"]) == [5, 9]
         assert not Path("argon.h5md").exists()
