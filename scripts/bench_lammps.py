@@ -6,9 +6,10 @@ reading atoms, ordering them, copies of other processes' atoms, and handing resu
 
     python scripts/bench_lammps.py --atoms 1000 10000 100000 --ranks 1 2
 
-A model of the Nano architecture with random parameters runs up to ``--model-atoms``; beyond, an
-engine that gives zeros (and exchanges features of Nano's size) takes its place, since the bridge's
-own time does not depend on the model. Results go to ``scripts/results/lammps_cpu.json``.
+A model of the Nano architecture with random parameters runs up to ``--model-atoms``; beyond, where
+its memory would not suffice, an engine that gives zeros (and exchanges features of Nano's size)
+takes its place, since the bridge's own time does not depend on the model. Results go to
+``scripts/results/lammps_cpu.json``.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from md_gie.engine.load import find_device
+
 RESULTS = Path(__file__).parent / "results"
 LARGEST_BOX = 1536  # atoms; larger ones are made of copies
 BLOCKS, ROWS, CHANNELS = 2, 4, 32  # of Nano
@@ -33,27 +36,31 @@ class NoModel:
     """Stands for a model: zeros at once, features exchanged as Nano would."""
 
     name, species, cutoff = "no model", ("O", "H"), 6.0
-    device, dtype = torch.device("cpu"), torch.float32
-    reach = BLOCKS + 1
+    dtype, reach = torch.float32, BLOCKS + 1
+
+    def __init__(self, device: str) -> None:
+        self.device = find_device(device)
 
     def types_of(self, numbers: Any) -> torch.Tensor:
-        return torch.tensor([0 if number == 8 else 1 for number in numbers])
+        return torch.tensor([0 if n == 8 else 1 for n in numbers], device=self.device)
 
     def evaluate(self, _types: Any, edges: Any, *, atomic_virials: bool = False, halo: Any = None):
         from md_gie.engine import Evaluation
 
         n_atoms = edges.n_atoms
         if halo is not None and halo.exchange is not None:
-            features = torch.zeros(ROWS, halo.n_own, CHANNELS, requires_grad=True)
+            features = torch.zeros(
+                ROWS, halo.n_own, CHANNELS, requires_grad=True, device=self.device
+            )
             out = [halo.exchange(features).sum() for _ in range(BLOCKS)]
             torch.autograd.grad(out[0] + out[1], features)
             n_energies = halo.n_own
         else:
             n_energies = n_atoms
-        zeros = torch.zeros(n_atoms, 3, 3, dtype=torch.float64)
+        zeros = torch.zeros(n_atoms, 3, 3, dtype=torch.float64, device=self.device)
         return Evaluation(
-            torch.zeros((), dtype=torch.float64), zeros[:, 0], torch.zeros(3, 3),
-            torch.zeros(n_energies, dtype=torch.float64), zeros if atomic_virials else None,
+            zeros[:1].sum(), zeros[:, 0], zeros[0],
+            zeros[:n_energies, 0, 0], zeros if atomic_virials else None,
         )  # fmt: skip
 
 
@@ -66,6 +73,8 @@ class Watch:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         start = time.perf_counter()
         result = self.function(*arguments, **options)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         self.seconds += time.perf_counter() - start
         self.calls += 1
         return result
@@ -106,7 +115,7 @@ def work(options: argparse.Namespace) -> None:
     from md_gie.calculators.lammps_bridge import attach, bridge
 
     if not options.model:
-        bridge.load_potential = lambda *_, **__: NoModel()
+        bridge.load_potential = lambda *_, device, **__: NoModel(device)
     lmp = lammps(cmdargs=["-screen", "none", "-log", "none"])
     lmp.commands_string(
         f"units metal\natom_modify map array\nread_data {options.data}\n"
@@ -114,7 +123,7 @@ def work(options: argparse.Namespace) -> None:
         "neighbor 1.0 bin\nneigh_modify every 1 delay 0 check yes\n"
         "velocity all create 330.0 4928 mom yes rot no\ntimestep 0.0005"
     )
-    attached = attach(lmp, options.model or "no model", "O H", skin=1.0)
+    attached = attach(lmp, options.model or "no model", "O H", device=options.device, skin=1.0)
     forces = attached._forces
     forces._engine.evaluate = model = Watch(forces._engine.evaluate)
     forces._cache.update = neighbors = Watch(forces._cache.update)
@@ -147,7 +156,7 @@ def measure(n_atoms: int, ranks: int, options: argparse.Namespace, folder: Path)
     data = folder / "water.data"
     count, repeats = write_water(n_atoms, data)
     command = [sys.executable, __file__, "--worker", "--data", str(data)]
-    command += ["--repeats", str(repeats)]
+    command += ["--repeats", str(repeats), "--device", options.device]
     with_model = count <= options.model_atoms
     command += ["--steps", str(options.model_steps if with_model else options.steps)]
     if with_model:
@@ -156,14 +165,14 @@ def measure(n_atoms: int, ranks: int, options: argparse.Namespace, folder: Path)
         make_model("nano", folder / "nano.pt", 1)
         command += ["--model", str(folder / "nano.pt")]
     if ranks > 1:
-        command = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks), *command]
+        command = [options.mpiexec, "-n", str(ranks), *command]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     numbers = json.loads(done.stdout.strip().splitlines()[-1])
-    model = "nano" if with_model else None
-    return {"n_atoms": count, "ranks": ranks, "model": model, **numbers}
+    row = {"n_atoms": count, "ranks": ranks, "model": "nano" if with_model else None, **numbers}
+    return {**row, "share": numbers["bridge_ms"] / numbers["model_ms"]} if with_model else row
 
 
 def parse() -> argparse.Namespace:
@@ -172,7 +181,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--steps", type=int, default=20, help="without a model")
     parser.add_argument("--model-steps", type=int, default=10, help="with the model")
-    parser.add_argument("--model-atoms", type=int, default=2000, help="largest size with a model")
+    parser.add_argument("--model-atoms", type=int, default=10_000, help="largest size with a model")
+    starter = Path(sys.executable).parent / "mpiexec"
+    parser.add_argument("--mpiexec", default=str(starter), help="starter of the package's MPI")
+    parser.add_argument("--device", default="cpu", help="auto: a GPU for each process")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "lammps_cpu.json")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--data", help=argparse.SUPPRESS)
@@ -186,20 +198,23 @@ def main() -> None:
     if options.worker:
         work(options)
         return
-    rows = []
+    load, rows = os.getloadavg()[0], []
     with tempfile.TemporaryDirectory() as name:
         for n_atoms in options.atoms:
             for ranks in options.ranks:
                 row = measure(n_atoms, ranks, options, Path(name))
                 rows.append(row)
+                share = f" ({row['share']:.2%} of the model)" if "share" in row else ""
                 print(
                     f"{row['n_atoms']} atoms, {ranks} processes, model {row['model'] or '-'}: "
                     f"model {row['model_ms']:.2f} ms, neighbors {row['neighbors_ms']:.2f} ms, "
-                    f"bridge {row['bridge_ms']:.2f} ms a step",
+                    f"bridge {row['bridge_ms']:.2f} ms a step{share}",
                     flush=True,
                 )
-    cores = os.cpu_count()
-    options.output.write_text(json.dumps({"cores": cores, "rows": rows}, indent=1) + "\n")
+    device = find_device(options.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    machine = {"device": name, "cores": os.cpu_count(), "load_before": load}
+    options.output.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
