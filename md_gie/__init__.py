@@ -9,13 +9,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "DynamicsGuard": "md_gie.calculators.dynamics_guard",
     "GIECalculator": "md_gie.calculators.ase_calculator",
     "NeighborCache": "md_gie.neighbors",
     "Structure": "md_gie.structure",
     "load_potential": "md_gie.engine",
 }
 
-__all__ = ["GIECalculator", "NeighborCache", "Structure", "load_potential"]
+__all__ = ["DynamicsGuard", "GIECalculator", "NeighborCache", "Structure", "load_potential"]
 
 
 def __getattr__(name: str) -> Any:

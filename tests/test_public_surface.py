@@ -13,7 +13,7 @@ import md_gie
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "md_gie.check": ["CheckReport", "Row", "check_structure"],
-    "md_gie": ["GIECalculator", "NeighborCache", "Structure", "load_potential"],
+    "md_gie": ["DynamicsGuard", "GIECalculator", "NeighborCache", "Structure", "load_potential"],
     "md_gie.cli": ["main"],
     "md_gie.engine": ["Engine", "Evaluation", "bundled_models", "load_potential", "resolve_model"],
     "md_gie.md": [
@@ -35,6 +35,7 @@ PUBLIC = {
 }  # fmt: skip
 BRIDGES = {
     "ase_calculator": ["GIECalculator"],
+    "dynamics_guard": ["DynamicsGuard"],
     "lammps_bridge": ["attach", "gie_attach", "gie_invoke", "gie_post_force"],
 }
 
@@ -77,6 +78,7 @@ def test_errors_are_these_and_catch_as_built_in_ones():
     value_errors = {name for name, mro in kinds.items() if ValueError in mro}
     assert value_errors == {"CheckpointError", "ConfigError", "StructureError", "TrajectoryError"}
     assert set(kinds) - value_errors == {
+        "CompilationError",
         "MDGIEError",
         "NeighborOverflowError",
         "SimulationError",

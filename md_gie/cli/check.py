@@ -27,7 +27,9 @@ def add(commands: Any) -> None:
         "--temperature-K", metavar="T", type=float, default=300.0, help="of drawn velocities"
     )
     parser.add_argument(
-        "--no-compile", action="store_true", help="leave out the compiled engine, a minute's work"
+        "--no-compile",
+        action="store_true",
+        help="leave out the compiled engine, which takes longest",
     )
     parser.set_defaults(command=_check)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from md_gie.check import CheckReport, Row, check_structure
+from md_gie.check import CheckReport, Row, check_structure, compiled
 from md_gie.check.arithmetic import check_arithmetic
+from md_gie.check.compiled import CompiledTrial
 from md_gie.check.derivatives import check_derivatives
 from md_gie.check.dynamics import check_dynamics
 from md_gie.check.subject import Subject
@@ -153,34 +154,33 @@ def test_an_error_on_the_way_is_a_row_that_failed(check: Check, spoil: Spoil) ->
     assert rows["dynamics can be evaluated"] == "a force is not finite"
 
 
-@pytest.mark.parametrize("flaw", [None, "wrong", "broken"])
+SPOILED = """
+import sys; import numpy as np; from md_gie.check.compiled import run; run(sys.argv[1])
+path = sys.argv[1] + "/results.npz"
+results = dict(np.load(path)); results["b_forces"] = 1.01 * results["b_forces"]
+np.savez(path, **results)
+"""
+BROKEN = "raise RuntimeError('no compiler')"
+SOUND = compiled._CHILD
+
+
+@pytest.mark.parametrize("child", [SOUND, SPOILED, BROKEN], ids=["sound", "spoiled", "broken"])
 def test_a_compiled_engine_is_compared(
-    crystal: Structure, monkeypatch: pytest.MonkeyPatch, flaw: str | None
+    crystal: Structure, monkeypatch: pytest.MonkeyPatch, child: str
 ) -> None:
-    load = Subject.load
+    monkeypatch.setattr(compiled, "_CHILD", child)
+    # The eager engine stands in for the compiled one, which takes a minute to compile.
+    with CompiledTrial(Subject(crystal, str(MODEL), device="cpu"), mode=False) as trial:
+        row = trial.row()
+    assert row.passed == (child is SOUND)
+    assert row.text.endswith("RuntimeError: no compiler") == (child is BROKEN)
 
-    def stand_in(self: Subject, **changes: Any) -> Any:
-        """Load the eager engine in place of the compiled one, which takes a minute to compile."""
-        compiled = changes.pop("compile", False)
-        engine = load(self, **changes)
-        evaluate = engine.evaluate
 
-        def flawed(types: torch.Tensor, edges: Any) -> Evaluation:
-            if flaw == "broken":
-                raise RuntimeError("no compiler\nand much more")
-            found = evaluate(types, edges)
-            return found._replace(forces=1.01 * found.forces)
-
-        if compiled and flaw:
-            engine.evaluate = flawed  # type: ignore[method-assign, assignment]
-        return engine
-
-    monkeypatch.setattr(Subject, "load", stand_in)
-    rows = list(check_arithmetic(Subject(crystal, str(MODEL), device="cpu")))
-    wrong = {row.name for row in rows if row.passed is False}
-    assert wrong == ({"eager equals compiled"} if flaw else set())
-    text = next(row.text for row in rows if row.name == "eager equals compiled")
-    assert text.endswith("no compiler") == (flaw == "broken")
+def test_a_trial_that_is_left_ends(crystal: Structure) -> None:
+    with CompiledTrial(Subject(crystal, str(MODEL), device="cpu")) as trial:
+        pass
+    assert trial._process is not None
+    assert trial._process.returncode != 0
 
 
 def test_structures_without_periodicity(check: Check, crystal: Structure) -> None:
