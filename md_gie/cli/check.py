@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--no-compile",
         action="store_true",
-        help="leave out the compiled engine, which takes longest",
+        help="leave out the compiled engine, the longest part",
     )
     parser.set_defaults(command=_check)
 

@@ -12,7 +12,7 @@ from md_gie.model import load_model
 from md_gie.ops import launch
 
 KERNELS = ("auto", "triton", "reference")
-COMPILE = (False, True, "graph", "capture")
+COMPILE = (False, True, "graph", "capture", "auto")
 _BUNDLED = Path(__file__).parent.parent / "models"
 
 
@@ -70,7 +70,7 @@ def load_potential(
         True compiles the whole evaluation at its first call, which takes some minutes, for any
         number of atoms and edges; ``graph`` also replays it as a CUDA graph. ``capture`` replays
         the evaluation as it is, without a compiler: ready in a second, and as fast as a GPU can go
-        where launching kernels takes longer than running them.
+        where launching kernels takes longer than running them. ``auto`` captures on a GPU.
     tf32 : bool
         Let a GPU multiply float32 matrices in TF32: faster, with errors about a thousand times
         those of float32.
@@ -99,6 +99,8 @@ def load_potential(
     place = find_device(device)
     _check_modes(kernels, compile, place)
     path = resolve_model(model)
+    if compile == "auto":
+        compile = "capture" if place.type == "cuda" and not is_package(path) else False  # noqa: A001
     if is_package(path):
         return load_package(
             path, device=place, dtype=dtype, branch=branch, kernels=kernels, compile=compile,

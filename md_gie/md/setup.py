@@ -68,8 +68,7 @@ def build_parts(config: RunConfig) -> RunParts:
             "ensemble at constant volume"
         )
     start = choose_start(config, structure)
-    mode = _compile_mode(config)
-    engine, model_hash = _load_engine(config, mode)
+    engine, model_hash = _load_engine(config)
     types = engine.types_of([int(number) for number in structure.numbers])
     clock = Clock(engine.device)
     cache = NeighborCache(engine.cutoff, config.neighbors.skin_A, device=engine.device)
@@ -77,7 +76,7 @@ def build_parts(config: RunConfig) -> RunParts:
     integrator = make_integrator(config.md, _on_device(start.freedom, engine.device))
     meter = Meter(integrator.freedom, integrator.timestep_fs, forces, periodic=x and y and z)
     model = config.model
-    modes = f"kernels {model.kernels}, compile {mode}, tf32 {model.tf32}".lower()
+    modes = f"kernels {model.kernels}, compile {model.compile}, tf32 {model.tf32}".lower()
     return RunParts(structure, engine, model_hash, forces, integrator, meter, clock, start, modes)
 
 
@@ -135,21 +134,7 @@ def _on_device(freedom: Freedom, device: torch.device) -> Freedom:
     return dataclasses.replace(freedom, movable=freedom.movable.to(device))
 
 
-def _compile_mode(config: RunConfig) -> bool | str:
-    from md_gie.engine.load import find_device, resolve_model
-    from md_gie.engine.package import is_package
-
-    model = config.model
-    if model.compile != "auto":
-        return model.compile
-    try:
-        on_gpu = find_device(model.device).type == "cuda"
-    except ValueError as error:
-        raise ConfigError(f"{config.path}, [model]: {error}", path=config.path) from error
-    return "capture" if on_gpu and not is_package(resolve_model(config.model_source)) else False
-
-
-def _load_engine(config: RunConfig, mode: bool | str) -> tuple[Engine, str]:
+def _load_engine(config: RunConfig) -> tuple[Engine, str]:
     # Here, so that integrators and configurations can be used without any model.
     from md_gie.engine import load_potential, resolve_model
 
@@ -160,7 +145,7 @@ def _load_engine(config: RunConfig, mode: bool | str) -> tuple[Engine, str]:
             device=model.device,
             dtype=model.dtype,
             kernels=model.kernels,
-            compile=mode,
+            compile=model.compile,
             tf32=model.tf32,
             branch=model.branch,
         )
