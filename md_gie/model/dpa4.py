@@ -98,9 +98,9 @@ class DPA4(nn.Module):
             The model itself, ready for inference; its parameters no longer matter.
         """
         with torch.no_grad():
-            folded = self.double().fold()
+            # The cast, too: weights that want gradients cost memory, and cannot be copied.
+            self._frozen = _cast(self.double().fold(), dtype, torch.device(device))
         self._fused = kernels != "reference"
-        self._frozen = _cast(folded, dtype, torch.device(device))
         self._constants.clear()
         return self.eval().requires_grad_(False)
 

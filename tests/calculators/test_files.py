@@ -86,6 +86,15 @@ def test_duplicates_are_independent(
     assert original.skin == 0.5
 
 
+def test_deep_copies_in_the_default_precision(crystal: Atoms, make_calculator: Make) -> None:
+    # Weights cast to float32 once wanted gradients: no copies, and twice the memory.
+    crystal.calc = make_calculator("p0_smoke", dtype="float32")
+    forces = crystal.get_forces()
+    other = copy.deepcopy(crystal)
+    other.calc.reset()
+    np.testing.assert_array_equal(other.get_forces(), forces)
+
+
 def test_copied_atoms_carry_no_calculator_but_deep_copies_do(done: Atoms) -> None:
     assert done.copy().calc is None
     other = copy.deepcopy(done)
