@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 import h5py
 
 from md_gie.errors import TrajectoryError
 from md_gie.trajectory import layout
+from md_gie.trajectory.ordered_file import OrderedFile
 from md_gie.trajectory.streams import streams_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def release(path: Path) -> None:
 
 
 def lock(path: Path) -> IO[bytes]:
-    """Hold a file against other processes of md_gie until what is returned is closed.
+    """Hold a file against other processes until what is returned is closed.
 
     Raises
     ------
@@ -58,6 +59,11 @@ def lock(path: Path) -> IO[bytes]:
         If another process holds it.
     """
     file = path.open("ab")
+    _lock(file, path)
+    return file
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
     # Where the system has no such locks, as on Windows, an open file cannot be replaced anyway.
     if os.name == "posix":
         import fcntl
@@ -67,7 +73,8 @@ def lock(path: Path) -> IO[bytes]:
         except BlockingIOError as error:
             file.close()
             raise in_use(path) from error
-    return file
+        except OSError:
+            pass  # some network file systems have none
 
 
 def in_use(path: Path) -> TrajectoryError:
@@ -86,18 +93,79 @@ def exists_already(path: Path) -> TrajectoryError:
     )
 
 
-def open_file(path: Path, mode: str) -> h5py.File:
-    """Open an HDF5 file as a trajectory of md_gie.
+def create(path: Path, *, fsync: bool) -> tuple[OrderedFile, h5py.File]:
+    """Create an HDF5 file to write, and hold it against other processes.
+
+    Raises
+    ------
+    FileExistsError
+    """
+    disk = OrderedFile(path, "xb+", fsync=fsync)
+    _lock(disk, path)
+    return disk, h5py.File(disk, "w", libver=layout.LIBRARY_VERSIONS)
+
+
+def open_to_write(path: Path, *, fsync: bool) -> tuple[OrderedFile, h5py.File]:
+    """Open a trajectory of md_gie to write, and hold it against other processes.
+
+    Raises
+    ------
+    TrajectoryError
+        If it is missing, in use, not HDF5, or not written by md_gie.
+    """
+    _refuse_missing(path)
+    disk = OrderedFile(path, "rb+", fsync=fsync)
+    _lock(disk, path)
+    try:
+        return disk, reopen(path, disk)
+    except BaseException:
+        disk.close()
+        raise
+
+
+def reopen(path: Path, disk: OrderedFile) -> h5py.File:
+    """Let HDF5 read and write anew what is held already.
+
+    Raises
+    ------
+    TrajectoryError
+        If it is not HDF5, or not written by md_gie.
+    """
+    return _open(path, disk, "r+")
+
+
+def close(disk: OrderedFile, file: h5py.File) -> None:
+    """Write what is left, and close both.
+
+    Raises
+    ------
+    OSError, RuntimeError
+        If the disk failed.
+    """
+    with disk:
+        file.close()
+
+
+def open_to_read(path: Path) -> h5py.File:
+    """Open a trajectory of md_gie.
 
     Raises
     ------
     TrajectoryError
         If it is missing, in use by a writer, not HDF5, or not written by md_gie.
     """
+    _refuse_missing(path)
+    return _open(path, path, "r")
+
+
+def _refuse_missing(path: Path) -> None:
     if not path.is_file():
         raise TrajectoryError(f"{path}: no such trajectory", path=path)
+
+
+def _open(path: Path, file: Path | OrderedFile, mode: Literal["r", "r+"]) -> h5py.File:
     try:
-        file = h5py.File(path, mode, libver=layout.LIBRARY_VERSIONS)
+        opened = h5py.File(file, mode, libver=layout.LIBRARY_VERSIONS)
     except BlockingIOError as error:
         raise in_use(path) from error
     except PermissionError:
@@ -108,11 +176,11 @@ def open_file(path: Path, mode: str) -> h5py.File:
             path=path,
         ) from error
     try:
-        _check_layout(file, path)
+        _check_layout(opened, path)
     except BaseException:
-        file.close()
+        opened.close()
         raise
-    return file
+    return opened
 
 
 def _check_layout(file: h5py.File, path: Path) -> None:
@@ -125,7 +193,7 @@ def _check_layout(file: h5py.File, path: Path) -> None:
             path=path,
         )
     with reading(path):
-        streams = streams_of(file)
+        streams = streams_of(file, path)
         columns = streams[layout.FRAMES].datasets
         numbers, masses = (file[f"{layout.PARAMETERS}/{name}"] for name in ("numbers", "mass"))
         shapes = {
@@ -183,23 +251,22 @@ def refuse_to_replace(path: Path) -> None:
         if not path.is_file():
             raise TrajectoryError(f"{path} is not an ordinary file")
         if path.stat().st_size:
-            # Opening to write changes a file, so find out first whether it is one of md_gie.
-            open_file(path, "r").close()
-            open_file(path, "r+").close()
+            open_to_read(path).close()
+            lock(path).close()
     except TrajectoryError as error:
         raise TrajectoryError(
             f"{error}; it is not overwritten: move it away, or write to another file", path=path
         ) from error
 
 
-def reserve(file: h5py.File, size: int) -> None:
-    """Make the disk promise ``size`` more bytes, or raise OSError before HDF5 has changed a thing.
+def reserve(disk: OrderedFile, file: h5py.File, size: int) -> None:
+    """Make the disk promise ``size`` bytes beyond those used, or raise OSError before any change.
 
     HDF5 records a file's new end before the data are written: a disk that fills up in between
     leaves a file which no program opens. Where the system has no such call, nothing is promised.
     """
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.id.get_vfd_handle(), file.id.get_filesize(), size)
+        os.posix_fallocate(disk.fileno(), file.id.get_filesize(), size)
 
 
 def force_factor(file: h5py.File) -> float:

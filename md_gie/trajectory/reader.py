@@ -46,10 +46,10 @@ class H5MDReader:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._file = files.open_file(self.path, "r")
+        self._file = files.open_to_read(self.path)
         try:
             with files.reading(self.path):
-                self._streams = streams_of(self._file)
+                self._streams = streams_of(self._file, self.path)
                 self._count = self._streams[layout.FRAMES].count
                 self._force_factor = files.force_factor(self._file)
                 self.header = self._read_header()

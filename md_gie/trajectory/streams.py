@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -14,6 +13,7 @@ from md_gie.trajectory import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,8 @@ class Stream:
     file : h5py.File
     name : str
         One of ``layout.STREAMS``.
+    path : Path
+        Of the file, for messages.
 
     Attributes
     ----------
@@ -37,9 +39,10 @@ class Stream:
         What one entry of every dataset takes.
     """
 
-    def __init__(self, file: h5py.File, name: str) -> None:
+    def __init__(self, file: h5py.File, name: str, path: Path) -> None:
         home = layout.stream_home(name)
         self.name = name
+        self._path = path
         self._counter = file[f"{home}/n_committed"]
         self._checksums = file[f"{home}/crc32"]
         self.every = int(self._checksums.attrs.get("every", 0))
@@ -114,20 +117,19 @@ class Stream:
             except (OSError, ValueError, IndexError):
                 same = False
             if not same:
-                path = Path(self._counter.file.filename)
                 what = "frame" if self.name == layout.FRAMES else f"{self.name} entry"
                 raise TrajectoryError(
-                    f"{path}: {what} {number} differs from its checksum, so the file was damaged "
-                    "after it was written; what comes before it can still be read",
-                    path=path,
+                    f"{self._path}: {what} {number} differs from its checksum, so the file was "
+                    "damaged after it was written; what comes before it can still be read",
+                    path=self._path,
                     frame=number,
                 )
 
 
-def streams_of(file: h5py.File) -> dict[str, Stream]:
+def streams_of(file: h5py.File, path: Path) -> dict[str, Stream]:
     """Return the streams of a file, that of frames first."""
     names = [name for name in layout.STREAMS if layout.stream_home(name) in file]
-    return {name: Stream(file, name) for name in names}
+    return {name: Stream(file, name, path) for name in names}
 
 
 def checksum(entries: Iterable[NDArray[Any]]) -> int:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import h5py
 import numpy as np
 
 from md_gie.errors import TrajectoryError
 from md_gie.trajectory import files, layout
+from md_gie.trajectory.ordered_file import OrderedFile, without_interrupt
 from md_gie.trajectory.streams import Stream, streams_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import h5py
 
     from md_gie.trajectory.layout import Frame, TrajectoryHeader, TrajectoryOptions
 
@@ -36,22 +37,23 @@ class H5MDWriter:
 
     Parameters
     ----------
+    path : Path
+    disk : OrderedFile
+        What ``file`` writes through; it is closed with it.
     file : h5py.File
-        Open for writing, with the layout of :mod:`md_gie.trajectory.layout`.
-    fsync : bool
-        Force each commit to the disk.
+        With the layout of :mod:`md_gie.trajectory.layout`.
 
     Notes
     -----
     Made by :meth:`create` or :meth:`open_existing`; usable as a context manager.
     """
 
-    def __init__(self, file: h5py.File, *, fsync: bool = False) -> None:
-        self.path = Path(file.filename).resolve()
+    def __init__(self, path: Path, disk: OrderedFile, file: h5py.File) -> None:
+        self.path = path.resolve()
+        self._disk = disk
         self._file = file
-        self._streams = streams_of(file)
+        self._streams = streams_of(file, path)
         self.n_committed = self._streams[layout.FRAMES].count
-        self._fsync = fsync
         self._buffers: dict[str, list[list[np.ndarray[Any, Any]]]] = {}
         self._species = np.asarray(file[f"{layout.PARAMETERS}/numbers"][()])
         self._force_factor = files.force_factor(file)
@@ -60,6 +62,7 @@ class H5MDWriter:
         files.claim(self.path)
 
     @classmethod
+    @without_interrupt()
     def create(
         cls,
         path: str | Path,
@@ -82,21 +85,22 @@ class H5MDWriter:
             files.refuse_to_replace(path)
             path.unlink()
         try:
-            file = h5py.File(path, "x", libver=layout.LIBRARY_VERSIONS)
+            disk, file = files.create(path, fsync=options.fsync)
         except FileExistsError as error:
             raise files.exists_already(path) from error
         try:
-            files.reserve(file, _METADATA_BYTES)
+            files.reserve(disk, file, _METADATA_BYTES)
             layout.create_tree(file, header, options)
-            writer = cls(file, fsync=options.fsync)
+            writer = cls(path, disk, file)
         except BaseException:
-            file.close()
+            files.close(disk, file)
             path.unlink()
             raise
         writer._record_run(start_step=0)
         return writer
 
     @classmethod
+    @without_interrupt()
     def open_existing(
         cls, path: str | Path, *, last_step: int | None = None, fsync: bool = False
     ) -> Self:
@@ -118,9 +122,9 @@ class H5MDWriter:
         """
         path = Path(path)
         files.refuse_second_writer(path)
-        file = files.open_file(path, "r+")
+        disk, file = files.open_to_write(path, fsync=fsync)
         try:
-            streams = streams_of(file)
+            streams = streams_of(file, path)
             counts = {name: stream.count for name, stream in streams.items()}
             for name, stream in streams.items():
                 stream.verify(range(max(0, counts[name] - _MOST_BUFFERED), counts[name]))
@@ -133,11 +137,12 @@ class H5MDWriter:
             file.flush()
             for name, stream in streams.items():
                 stream.shorten(counts[name])
-            file.flush()
-        except BaseException:
             file.close()
+            file = files.reopen(path, disk)  # HDF5 has forgotten what it could use again
+        except BaseException:
+            files.close(disk, file)
             raise
-        writer = cls(file, fsync=fsync)
+        writer = cls(path, disk, file)
         writer._record_run(start_step=start)
         return writer
 
@@ -162,6 +167,7 @@ class H5MDWriter:
         if self._waiting_bytes + largest > _BUFFER_BYTES or self._waiting_entries >= _MOST_BUFFERED:
             self.commit()
 
+    @without_interrupt()
     def commit(self) -> int:
         """Write what is buffered and return how many frames the file holds for certain.
 
@@ -175,7 +181,7 @@ class H5MDWriter:
         filled = {self._streams[name]: entries for name, entries in self._buffers.items()}
         size = self._waiting_bytes + sum(stream.chunk_bytes for stream in filled)
         try:
-            files.reserve(self._file, size + _METADATA_BYTES)
+            files.reserve(self._disk, self._file, size + _METADATA_BYTES)
             counts = {stream: stream.write(entries) for stream, entries in filled.items()}
             self._flush()
             for stream, count in counts.items():
@@ -193,6 +199,7 @@ class H5MDWriter:
         self._forget()
         return self.n_committed
 
+    @without_interrupt()
     def record_summary(self, summary: Mapping[str, Any]) -> None:
         """Commit, and keep what this process made of its part of the run.
 
@@ -207,6 +214,7 @@ class H5MDWriter:
         attributes[layout.SUMMARIES] = json.dumps([*earlier, dict(summary)])
         self._flush()
 
+    @without_interrupt()
     def close(self) -> None:
         """Commit and close; closing twice is harmless."""
         if self._file:
@@ -262,8 +270,8 @@ class H5MDWriter:
 
     def _flush(self) -> None:
         self._file.flush()
-        if self._fsync:
-            os.fsync(self._file.id.get_vfd_handle())
+        if self._disk.failure is not None:
+            raise self._disk.failure
 
     def _forget(self) -> None:
         self._buffers.clear()
@@ -273,7 +281,7 @@ class H5MDWriter:
         self._forget()
         files.release(self.path)
         try:
-            self._file.close()
+            files.close(self._disk, self._file)
         except (OSError, RuntimeError) as error:
             raise TrajectoryError(f"{self.path} could not be closed: {error}") from error
 
