@@ -18,6 +18,7 @@ ENSEMBLES = (
     '"npt-anisotropic" or "npt-full-cell"'
 )
 TABLES = "Tables: guards, md, model, neighbors, output, structure"
+COMPILE_NEEDS = 'true or false or "auto" or "graph" or "capture" is needed'
 REMEDY = "remove it, or choose another ensemble"
 
 
@@ -114,7 +115,7 @@ def test_files_are_found_from_the_configuration(
         (
             'name = "toy.pt"',
             'name = "toy.pt"\ncompile = "fast"',
-            "argon.toml, [model] compile: got 'fast'; true or false or \"auto\" or \"graph\" or \"capture\" is needed",
+            "argon.toml, [model] compile: got 'fast'; " + COMPILE_NEEDS,
         ),
         (
             '[model]\nname = "toy.pt"',
