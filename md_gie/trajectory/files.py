@@ -146,6 +146,19 @@ def close(disk: OrderedFile, file: h5py.File) -> None:
         file.close()
 
 
+def abandon(path: Path, disk: OrderedFile, file: h5py.File) -> None:
+    """Close both after something failed, and let others write the file."""
+    release(path)
+    with contextlib.suppress(OSError, RuntimeError):
+        close(disk, file)
+
+
+def explain(path: Path, error: BaseException) -> None:
+    """Raise TrajectoryError for what went wrong if it was the disk."""
+    if isinstance(error, OSError):
+        raise TrajectoryError(f"{path} cannot be written: {error}", path=path) from error
+
+
 def open_to_read(path: Path) -> h5py.File:
     """Open a trajectory of md_gie.
 

@@ -77,7 +77,7 @@ class H5MDWriter:
         ------
         TrajectoryError
             If the file exists and ``overwrite`` is false, or if it is neither empty nor a
-            trajectory of md_gie, or if another writer has it open.
+            trajectory of md_gie, or if another writer has it open, or if the disk is full.
         """
         path = Path(path)
         files.refuse_second_writer(path)
@@ -92,11 +92,12 @@ class H5MDWriter:
             files.reserve(disk, file, _METADATA_BYTES)
             layout.create_tree(file, header, options)
             writer = cls(path, disk, file)
-        except BaseException:
-            files.close(disk, file)
+            writer._record_run(start_step=0)
+        except BaseException as error:
+            files.abandon(path, disk, file)
             path.unlink()
+            files.explain(path, error)
             raise
-        writer._record_run(start_step=0)
         return writer
 
     @classmethod
@@ -139,11 +140,12 @@ class H5MDWriter:
                 stream.shorten(counts[name])
             file.close()
             file = files.reopen(path, disk)  # HDF5 has forgotten what it could use again
-        except BaseException:
-            files.close(disk, file)
+            writer = cls(path, disk, file)
+            writer._record_run(start_step=start)
+        except BaseException as error:
+            files.abandon(path, disk, file)
+            files.explain(path, error)
             raise
-        writer = cls(path, disk, file)
-        writer._record_run(start_step=start)
         return writer
 
     def due(self, step: int) -> frozenset[str]:

@@ -71,6 +71,15 @@ def test_kill_loses_no_committed_frame(tmp_path: Path, trial: int) -> None:
     check(path, acknowledged[-1], n_atoms)
 
 
+def test_full_disk_leaves_no_file_without_frames(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5md"
+    with start(path, 1000, limit=100_000) as process:
+        _, errors = process.communicate(timeout=60)
+    last = errors.strip().splitlines()[-1]
+    assert f"TrajectoryError: {path} cannot be written: " in last
+    assert not path.exists()
+
+
 def test_full_disk_ends_with_a_sentence_and_keeps_what_was_committed(tmp_path: Path) -> None:
     path = tmp_path / "a.h5md"
     with start(path, 1000, limit=6_000_000) as process:
