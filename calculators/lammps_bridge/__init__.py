@@ -42,7 +42,8 @@ def attach(
         ID of the ``fix external pf/callback`` to hook into; it is made if there is none.
     **options
         ``device``, ``dtype``, ``kernels``, ``branch`` as of :func:`md_gie.load_potential`;
-        ``skin`` (Å); ``halo``.
+        ``skin`` (Å); ``halo``; ``max_temperature_K``, ``max_temperature_jump_K`` and
+        ``max_energy_jump_eV``, where dynamics is stopped.
 
     Returns
     -------

@@ -109,11 +109,14 @@ class LammpsAPI:
         return view_memory(pointer, (n_types + 1 if pointer else 0,), np.float64)[1:]
 
     def atoms(self, name: str, count: int) -> NDArray[Any]:
-        """Array (count,) or (count, 3) of the first atoms: ``id``, ``type``, ``x``, ``f``."""
+        """Array (count,) or (count, 3) of the first atoms, such as ``x``; empty if there is none.
+
+        Vectors are ``x``, ``v``, ``f``; numbers ``id``, ``type``, ``rmass``.
+        """
         pointer = self._library.lammps_extract_atom(self.handle, name.encode())
-        if name in ("x", "f"):
+        if name in ("x", "v", "f"):
             return self.rows(pointer, count, writable=name == "f")
-        kind = self._id_type if name == "id" else np.int32
+        kind = {"id": self._id_type, "rmass": np.float64}.get(name, np.int32)
         return view_memory(pointer, (count,), kind)
 
     def rows(self, pointer: int | None, count: int, *, writable: bool = False) -> NDArray[Any]:

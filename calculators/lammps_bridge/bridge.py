@@ -13,15 +13,16 @@ from md_gie.calculators.lammps_bridge import checks
 from md_gie.calculators.lammps_bridge.api import CALLBACK, LammpsAPI
 from md_gie.calculators.lammps_bridge.atoms import OwnAtoms, read_box
 from md_gie.calculators.lammps_bridge.forces import ForceProvider, SerialForces, Shares
+from md_gie.calculators.lammps_bridge.guard import LammpsGuard
 from md_gie.calculators.lammps_bridge.parallel import ParallelForces
 from md_gie.calculators.lammps_bridge.settings import Settings
 from md_gie.engine import Engine, load_potential
 from md_gie.engine.base import SharedEngine
-from md_gie.errors import ConfigError
+from md_gie.errors import ConfigError, SimulationError, StructureError
 
 _OWN_COMPUTES = {"thermo_temp", "thermo_press", "thermo_pe"}
 
-Guard = Callable[[BaseException, int], None]
+OnError = Callable[[BaseException, int], None]
 """What becomes of an error in a force call at a step."""
 
 
@@ -64,7 +65,7 @@ class Bridge:
         fix: str,
         settings: Settings,
         communicator: Any,
-        on_error: Guard,
+        on_error: OnError,
         before_step: Callable[[], None] | None = None,
     ) -> None:
         self._api, self.fix, self._settings = api, fix, settings
@@ -76,6 +77,7 @@ class Bridge:
         self.engine = _load_engine(settings, communicator)
         self._forces = self._provider()
         self._atoms = OwnAtoms(api)
+        self._guard = LammpsGuard(api, fix, settings, communicator)
         self._on_error, self._before_step = on_error, before_step
         self._warned = False
         self.seconds = self.model_seconds = 0.0
@@ -98,26 +100,31 @@ class Bridge:
     ) -> None:
         try:
             start = time.perf_counter()
-            shares = self.evaluate(n_own)
+            shares = self.evaluate(n_own, step)
             self._deliver(self._api.rows(forces, n_own, writable=True), shares)
             self.seconds += time.perf_counter() - start
         except BaseException as error:  # noqa: BLE001 - LAMMPS would go on with stale forces
             self._api.rows(forces, n_own, writable=True)[:] = np.nan
             self._on_error(error, step)
 
-    def evaluate(self, n_own: int) -> Shares:
+    def evaluate(self, n_own: int, step: int) -> Shares:
         """Evaluate LAMMPS's present state and publish energy and virial, not the forces."""
         if self._before_step is not None:
             self._before_step()
         checks.check_integrator(self._api)
         self._warn_once()
+        self._guard.begin(step)
         box = read_box(self._api)
         changed = self._atoms.read(n_own, box)
         start = time.perf_counter()
-        shares = self._forces.compute(self._atoms, box, changed, self._wants_virials())
+        try:
+            shares = self._forces.compute(self._atoms, box, changed, self._wants_virials())
+        except (StructureError, SimulationError) as error:
+            raise self._guard.failed(error, self._atoms, box) from error
         self.model_seconds += time.perf_counter() - start
         self.n_calls += 1
-        self._publish(shares)
+        energy, sums = self._publish(shares, self._guard.sums(self._atoms, changed))
+        self._guard.check(energy, sums, self._atoms, box, shares.forces)
         return shares
 
     def _deliver(self, rows: NDArray[np.float64], shares: Shares) -> None:
@@ -129,20 +136,26 @@ class Bridge:
         if len(rows):
             rows[self._atoms.order] += shares.forces * self._scale
 
-    def _publish(self, shares: Shares) -> None:
-        """Set energy and virial: the sums over all ranks on every rank, shares of own atoms."""
-        totals = np.array([shares.energy, *shares.virial])
+    def _publish(
+        self, shares: Shares, guarded: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Set energy and virial: the sums over all ranks on every rank, shares of own atoms.
+
+        Returns the energy in eV, and the sums of the guard's numbers: all in one message.
+        """
+        totals = np.array([shares.energy, *shares.virial, *guarded])
         if self._communicator is not None:
-            mine, totals = totals, np.empty(7)
+            mine, totals = totals, np.empty_like(totals)
             self._communicator.Allreduce(mine, totals)
-        totals = totals * self._scale
-        self._api.set_totals(self.fix, float(totals[0]), totals[1:])
+        energy, guarded = float(totals[0]), totals[7:]
+        self._api.set_totals(self.fix, energy * self._scale, totals[1:7] * self._scale)
         virials = shares.virials
         if virials is not None:
             virials = self._atoms.to_lammps(virials * self._scale)
         self._api.set_shares(
             self.fix, self._atoms.to_lammps(shares.energies * self._scale), virials
         )
+        return energy, guarded
 
     def _wants_virials(self) -> bool:
         """Whether a compute could ask for per-atom virials; LAMMPS does not say which does."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from md_gie.engine.guards import Limits
 from md_gie.errors import ConfigError
 
 UNUSED = "NULL"
@@ -13,6 +14,13 @@ UNUSED = "NULL"
 
 _ISOTOPES = {"D": "H", "T": "H"}
 _HALOS = ("features", "wide")
+_NUMBERS = {
+    "skin": "Å, such as 0.5",
+    "max_temperature_K": "K, or inf",
+    "max_temperature_jump_K": "K, or inf",
+    "max_energy_jump_eV": "eV, or inf",
+}
+_OPTIONS = ("device", "dtype", "kernels", "branch", "halo", *_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,8 @@ class Settings:
     halo : str
         What several ranks exchange: ``features`` of atoms near a border between the layers of the
         model; or only positions and forces, of a border as ``wide`` as the model reaches.
+    max_temperature_K, max_temperature_jump_K, max_energy_jump_eV : float
+        Where dynamics is stopped; see :class:`md_gie.engine.guards.Limits`.
     """
 
     model: str
@@ -43,6 +53,14 @@ class Settings:
     branch: str | None = None
     skin: float = 0.5
     halo: str = "features"
+    max_temperature_K: float = Limits.max_temperature_K
+    max_temperature_jump_K: float = Limits.max_temperature_jump_K
+    max_energy_jump_eV: float = Limits.max_energy_jump_eV
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the guards."""
+        return Limits(self.max_temperature_K, self.max_temperature_jump_K, self.max_energy_jump_eV)
 
     def numbers(self) -> list[int]:
         """Atomic number of each type; 0 for a type without atoms.
@@ -112,16 +130,19 @@ def make_settings(
 
 
 def _option(name: str, value: Any) -> Any:
-    known = ("device", "dtype", "kernels", "branch", "skin", "halo")
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
+    if name not in _OPTIONS:
+        close = difflib.get_close_matches(name, _OPTIONS, 1)
         hint = f"; did you mean {close[0]}" if close else ""
-        raise ConfigError(f"there is no option {name!r}, only {', '.join(known)}{hint}")
+        raise ConfigError(f"there is no option {name!r}, only {', '.join(_OPTIONS)}{hint}")
     if name == "halo" and value not in _HALOS:
         raise ConfigError(f"halo = {value!r} is none of {', '.join(_HALOS)}")
-    if name == "skin":
-        try:
-            return float(value)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"skin = {value!r} is no number; give Å, such as 0.5") from error
-    return value
+    if name not in _NUMBERS:
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name} = {value!r} is no number; give {_NUMBERS[name]}") from error
+    # The skin's range is checked by the neighbor list.
+    if name != "skin" and not number > 0:
+        raise ConfigError(f"{name} = {value!r} is not above 0; give {_NUMBERS[name]}")
+    return number

@@ -149,7 +149,7 @@ mass 1 15.999
 mass 2 1.008
 mass 3 12.011
 pair_style none
-fix gie all gie {model} O H C dtype=float64
+fix gie all gie {model} O H C dtype=float64 max_temperature_K=inf
 velocity all set 500.0 0.0 0.0
 fix move all nve
 timestep 0.0005
@@ -167,7 +167,7 @@ def fly_alone(package, folder) -> np.ndarray:
     hook = next(i for i, line in enumerate(lines) if line.startswith("fix gie"))
     with contextlib.closing(package(cmdargs=["-screen", "none", "-log", "log"])) as lmp:
         lmp.commands_list(lines[:hook])
-        attach(lmp, SMOKE, "O H C", dtype="float64")
+        attach(lmp, SMOKE, "O H C", dtype="float64", max_temperature_K="inf")
         lmp.commands_list(lines[hook + 1 :])
     return thermo_rows((folder / "log").read_text())
 
