@@ -38,39 +38,39 @@ def options() -> TrajectoryOptions:
     return OPTIONS
 
 
-@pytest.fixture(scope="session")
-def make_frame() -> Callable[..., Frame]:
+def make_frame(step: int, **changes: Any) -> Frame:
     """Make the frame of a step: random but always the same."""
-
-    def make(step: int, **changes: Any) -> Frame:
-        rng = np.random.default_rng(step)
-        stress = rng.normal(size=(3, 3))
-        fields: dict[str, Any] = {
-            "step": step,
-            "time_fs": 0.5 * step,
-            "cell": np.array([[9.0, 0.0, 0.0], [1.5, 8.0, 0.0], [0.2, 0.4, 7.0]]) + step / 8,
-            "positions": rng.normal(size=(5, 3)) * 10,
-            "velocities": rng.normal(size=(5, 3)) * 0.01,
-            "forces": rng.normal(size=(5, 3)),
-            "observables": {
-                "potential_energy": -step / 3,
-                "temperature": 300.0 + step,
-                "stress": stress + stress.T,
-            },
-        }
-        return Frame(**(fields | changes))
-
-    return make
+    rng = np.random.default_rng(step)
+    stress = rng.normal(size=(3, 3))
+    fields: dict[str, Any] = {
+        "step": step,
+        "time_fs": 0.5 * step,
+        "cell": np.array([[9.0, 0.0, 0.0], [1.5, 8.0, 0.0], [0.2, 0.4, 7.0]]) + step / 8,
+        "positions": rng.normal(size=(5, 3)) * 10,
+        "velocities": rng.normal(size=(5, 3)) * 0.01,
+        "forces": rng.normal(size=(5, 3)),
+        "observables": {
+            "potential_energy": -step / 3,
+            "temperature": 300.0 + step,
+            "stress": stress + stress.T,
+        },
+    }
+    return Frame(**(fields | changes))
 
 
-@pytest.fixture(scope="session")
-def write(make_frame: Callable[..., Frame]) -> Callable[..., Path]:
+def write(path: Path, steps: range, options: TrajectoryOptions = OPTIONS) -> Path:
     """Write the frames of some steps to a file."""
+    with H5MDWriter.create(path, HEADER, options) as writer:
+        for step in steps:
+            writer.append(make_frame(step))
+    return path
 
-    def to_file(path: Path, steps: range, options: TrajectoryOptions = OPTIONS) -> Path:
-        with H5MDWriter.create(path, HEADER, options) as writer:
-            for step in steps:
-                writer.append(make_frame(step))
-        return path
 
-    return to_file
+@pytest.fixture(name="make_frame", scope="session")
+def _make_frame() -> Callable[..., Frame]:
+    return make_frame
+
+
+@pytest.fixture(name="write", scope="session")
+def _write() -> Callable[..., Path]:
+    return write
