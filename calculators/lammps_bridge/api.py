@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from md_gie.errors import ConfigError
+
 CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int64, c_int, c_void_p, c_void_p, c_void_p)
 """Type of fix external's callback: pointer, step, n_own, ids, positions, forces."""
 
@@ -54,7 +56,7 @@ class LammpsAPI:
 
     Raises
     ------
-    RuntimeError
+    ConfigError
         If the library does not offer the calls that are needed.
     """
 
@@ -65,9 +67,10 @@ class LammpsAPI:
             try:
                 function = getattr(own, name)
             except AttributeError as error:
-                raise RuntimeError(
+                raise ConfigError(
                     f"this LAMMPS does not offer {name} to its process; a build from "
-                    "September 2021 or later, with its symbols exported, is needed"
+                    "September 2021 or later with a shared library (cmake -D "
+                    "BUILD_SHARED_LIBS=on) is needed"
                 ) from error
             function.restype, function.argtypes = result, arguments
         self._library = own
@@ -78,6 +81,12 @@ class LammpsAPI:
     def version(self) -> int:
         """Date of the version as a number, such as 20210929."""
         return int(self._library.lammps_version(self.handle))
+
+    @property
+    def step(self) -> int:
+        """Present step."""
+        kind = {4: np.int32, 8: np.int64}[self.setting("bigint")]
+        return int(self.numbers("ntimestep", 1, kind)[0])
 
     @property
     def calls_invoke_at_setup(self) -> bool:
@@ -176,7 +185,7 @@ class LammpsAPI:
 
         Raises
         ------
-        RuntimeError
+        ConfigError
             If there are several ranks and mpi4py is not installed.
         """
         if self.setting("world_size") == 1:
@@ -184,7 +193,7 @@ class LammpsAPI:
         try:
             from mpi4py import MPI
         except ImportError as error:
-            raise RuntimeError(
+            raise ConfigError(
                 f"LAMMPS runs on {self.setting('world_size')} ranks, for which md_gie needs "
                 "mpi4py; install it (pip install mpi4py), or run on one rank"
             ) from error

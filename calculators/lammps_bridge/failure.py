@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 import traceback
-from types import FrameType
+from pathlib import Path
 from typing import Any, NoReturn
 
 from md_gie.errors import MDGIEError
@@ -15,6 +15,7 @@ FAILED = 1
 MISTAKE = 2
 _SIGNAL_BASE = 128
 _GRACE_S = 0.5  # mpiexec ends at an abort, without what it has not yet passed on
+_LIMIT_S = 20
 
 
 class Interrupted(BaseException):
@@ -31,34 +32,8 @@ class Interrupted(BaseException):
         self.number = number
 
 
-class StopSignals:
-    """Ctrl-C and SIGTERM as a wish to stop, looked at before each force call.
-
-    A second one acts as it would have without.
-
-    Attributes
-    ----------
-    number : int
-        0 until a signal arrives.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def listen(self) -> None:
-        """Take the signals over from now on."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
-
-    def check(self) -> None:
-        """Raise :class:`Interrupted` if a signal has arrived."""
-        if self.number:
-            raise Interrupted(self.number)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature
-        self.number = number
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
+temporary_files: list[Path] = []
+"""Removed when the run ends, in whatever way."""
 
 
 def end_process(error: BaseException, where: str, communicator: Any) -> NoReturn:
@@ -80,16 +55,24 @@ def end_process(error: BaseException, where: str, communicator: Any) -> NoReturn
     report = f"md-gie: LAMMPS ends at {where}: {str(error) or type(error).__name__}\n"
     if not isinstance(error, (MDGIEError, Interrupted, OSError)):
         report = "".join(traceback.format_exception(error)) + report
+    signal.alarm(_LIMIT_S)  # kills, should a full pipe or MPI's abort not let this end
     sys.stdout.flush()
     sys.stderr.write(report)
     sys.stderr.flush()
     # LAMMPS writes through C streams, whose buffers would be lost.
     ctypes.CDLL(None).fflush(None)
+    remove_files()
     status = exit_status(error)
     if communicator is not None:
         time.sleep(_GRACE_S)
         communicator.Abort(status)
     os._exit(status)
+
+
+def remove_files() -> None:
+    """Remove the run's temporary files."""
+    while temporary_files:
+        temporary_files.pop().unlink(missing_ok=True)
 
 
 def exit_status(error: BaseException) -> int:

@@ -1,14 +1,12 @@
 """Bridges that are attached, kept alive for as long as LAMMPS may call them."""
 
-from typing import NoReturn
-
 from md_gie.calculators.lammps_bridge.api import LammpsAPI
 from md_gie.calculators.lammps_bridge.bridge import Bridge
-from md_gie.calculators.lammps_bridge.failure import StopSignals, end_process
+from md_gie.calculators.lammps_bridge.failure import end_process
 from md_gie.calculators.lammps_bridge.settings import Settings
+from md_gie.calculators.lammps_bridge.signals import stop_signals
 
 _attached: dict[tuple[int, str], Bridge] = {}
-_signals = StopSignals()
 
 
 def attach_bridge(
@@ -23,7 +21,9 @@ def attach_bridge(
     def end(error: BaseException, step: int) -> None:
         end_process(error, f"step {step}", communicator)
 
-    bridge = kind(api, fix, settings, communicator, end, _signals.check)
+    bridge = kind(api, fix, settings, communicator, end)
+    stop_signals.communicator = communicator
+    stop_signals.where = lambda: f"step {api.step}"
     keep_alive(api, bridge)
     return bridge
 
@@ -42,17 +42,4 @@ def forget(api: LammpsAPI) -> None:
     """Let go of the bridges of a LAMMPS that is closed."""
     for key in [key for key in _attached if key[0] == api.handle.value]:
         del _attached[key]
-
-
-def listen_to_signals() -> StopSignals:
-    """Take Ctrl-C and SIGTERM over: they end the run before its next force call."""
-    _signals.listen()
-    return _signals
-
-
-def end_at_hook(api: LammpsAPI | None, error: BaseException) -> NoReturn:
-    """End the process because a hook in a script cannot be served."""
-    communicator = None
-    if api is not None and api.setting("world_size") > 1:
-        communicator = api.communicator()
-    end_process(error, "the md_gie hook", communicator)
+    stop_signals.where = lambda: "the end of the script"

@@ -8,9 +8,15 @@ from typing import Any
 
 from md_gie.calculators.lammps_bridge import script
 from md_gie.calculators.lammps_bridge.api import LammpsAPI
-from md_gie.calculators.lammps_bridge.failure import FAILED, Interrupted, end_process
-from md_gie.calculators.lammps_bridge.hooks import attach_bridge, forget, listen_to_signals
+from md_gie.calculators.lammps_bridge.failure import (
+    FAILED,
+    end_process,
+    remove_files,
+    temporary_files,
+)
+from md_gie.calculators.lammps_bridge.hooks import attach_bridge, forget
 from md_gie.calculators.lammps_bridge.settings import parse_settings
+from md_gie.calculators.lammps_bridge.signals import stop_signals
 from md_gie.errors import ConfigError, MDGIEError
 
 _INPUT_FLAGS = ("-in", "-i")
@@ -35,18 +41,17 @@ def launch(arguments: list[str]) -> int:
     path, flags = _split_arguments(arguments)
     text, hooks = script.rewrite_script(path)
     kind, communicator = _import_lammps()
-    signals = listen_to_signals()
+    stop_signals.communicator = communicator
     lmp = kind(cmdargs=flags)
     api = LammpsAPI(lmp.lmp, lmp.lib)
+    stop_signals.where = lambda: f"step {api.step}"
     name = _shared_file(text, communicator)
     try:
         _run(lmp, api, name, hooks)
-        signals.check()
     except BaseException as error:  # noqa: BLE001 - other ranks must not wait for this one
         return _end(error, api, communicator)
     finally:
-        if communicator is None or communicator.rank == 0:
-            Path(name).unlink(missing_ok=True)
+        remove_files()
     forget(api)
     lmp.close()
     return 0
@@ -91,6 +96,7 @@ def _shared_file(text: str, communicator: Any) -> str:
     name = ""
     if communicator is None or communicator.rank == 0:
         number, name = tempfile.mkstemp(prefix="md_gie-", suffix=".lmp")
+        temporary_files.append(Path(name))
         with os.fdopen(number, "w") as file:
             file.write(text)
     return name if communicator is None else str(communicator.bcast(name))
@@ -125,7 +131,5 @@ def _end(error: BaseException, api: LammpsAPI, communicator: Any) -> int:
             return FAILED
     if communicator is not None:
         end_process(error, "the script", communicator)
-    if isinstance(error, Interrupted):
-        end_process(error, "the script", None)
     forget(api)
     raise error

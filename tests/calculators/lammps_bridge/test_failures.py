@@ -1,9 +1,6 @@
 """A failing force call ends the run of a program: at its step, on every rank, with the reason."""
 
 import os
-import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,34 +106,6 @@ def test_failing_force_call(front, ranks, kind, request, script, run_process, tm
     assert frames(tmp_path) == list(range(LAST_STEP + 1))
     assert (tmp_path / "state.1").is_file()
     assert "reached the end" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("front", "number"), [("program", signal.SIGTERM), ("launcher", signal.SIGINT)]
-)
-def test_signal_ends_the_run_with_what_was_written(front, number, request, script, tmp_path):
-    command = [*request.getfixturevalue(front), "-in", script(1_000_000)]
-    environment = {**os.environ, "PYTHONPATH": python_path(), "OMP_NUM_THREADS": "1"}
-    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=err, env=environment)
-        try:
-            deadline = time.monotonic() + 60
-            while not ((tmp_path / "frames.dump").is_file() and len(frames(tmp_path)) > 3):
-                assert process.poll() is None, (tmp_path / "err").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            process.send_signal(number)
-            status = process.wait(timeout=30)
-        finally:
-            process.kill()
-            process.wait()
-    assert status == 128 + number
-    last = frames(tmp_path)[-1]
-    assert (
-        f"LAMMPS ends at step {last + 1}: stopped by {number.name}"
-        in (tmp_path / "err").read_text()
-    )
-    assert thermo_rows((tmp_path / "out").read_text())[-1, 0] == last
 
 
 def test_mistake_in_the_hook_ends_the_program(program, script, run_process, tmp_path):
